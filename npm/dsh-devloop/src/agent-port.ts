@@ -1,0 +1,28 @@
+// The one callback from the engine into JavaScript. Messages are JSON strings; whatever arrives, nothing is thrown back
+// into the thread that called.
+import { sentence } from './config.js'
+
+/** What the engine may say: a dispatch has finished, tick at once. */
+export interface PortMessage {
+  kind: 'wake'
+}
+
+/** Makes the callback of one project. After `dispose` it is deaf. */
+export function agentPort(wake: () => void, report: (problem: string) => void): { notify: (m: string) => void; dispose: () => void } {
+  let deaf = false
+  return {
+    notify(message) {
+      if (deaf) return
+      try {
+        const parsed = JSON.parse(message) as Partial<PortMessage>
+        if (parsed.kind === 'wake') wake()
+        else report(`the engine said something this plugin does not know: ${message.slice(0, 200)}`)
+      } catch (error) {
+        report(`a message of the engine could not be used: ${sentence(error)}`)
+      }
+    },
+    dispose() {
+      deaf = true
+    },
+  }
+}
