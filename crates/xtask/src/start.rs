@@ -1,0 +1,17 @@
+//! `npm start`: builds what the demo needs and hands the terminal to it. The demo itself lives in the CLI.
+
+use crate::tools;
+use std::process::Command;
+
+/// Builds the guest and the CLI (dev profile), then runs `devloop demo [path]` with our stdio.
+pub fn run(args: &[String]) -> Result<(), String> {
+    // `npm start -- /path` arrives as the path alone, `cargo xtask start -- /path` with the dashes.
+    let args = args.iter().filter(|word| *word != "--");
+    crate::guest::run(&[])?;
+    tools::run(tools::cargo().args(["build", "--package", "devloop-cli"]))?;
+    let name = format!("devloop{}", std::env::consts::EXE_SUFFIX);
+    let program = tools::target_dir()?.join("debug").join(name);
+    // The person's own folder, so that a relative path means what they typed; npm changes ours to the root.
+    let typed_in = std::env::var_os("INIT_CWD").map_or_else(tools::root, std::path::PathBuf::from);
+    tools::run(Command::new(program).arg("demo").args(args).current_dir(typed_in))
+}

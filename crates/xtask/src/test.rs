@@ -1,0 +1,184 @@
+//! `npm test`: every part of the test run, in order, each with the closing lines of its own runner.
+//! It owns the order and the summary; what is tested lives beside the code and in `tests/`.
+
+use crate::tools;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+/// One part: its name, and what it does; it returns the closing lines of the runner it called.
+struct Part {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> Result<Vec<String>, String>,
+}
+
+const PARTS: &[Part] = &[
+    Part { name: "guest", what: "the component and its image", run: guest },
+    Part { name: "rust", what: "unit, integration and tidy tests of the workspace", run: rust },
+];
+
+/// Targets of their own: the guest and the page are built for wasm, the addon is loaded by Node.
+const NOT_TESTED_BY_CARGO: [&str; 6] =
+    ["--exclude", "devloop-guest", "--exclude", "devloop-web", "--exclude", "devloop-node"];
+
+/// Runs the parts (all, or those named by `--only`), goes on after a failure, fails if any part failed.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let wanted = match parse(args)? {
+        Request::List => {
+            for part in PARTS {
+                println!("{:<8} {}", part.name, part.what);
+            }
+            return Ok(());
+        }
+        Request::Run(wanted) => wanted,
+    };
+    let mut summary = Vec::new();
+    let mut failed = Vec::new();
+    for part in PARTS.iter().filter(|part| wanted.is_empty() || wanted.iter().any(|name| name == part.name)) {
+        println!("== {}: {}", part.name, part.what);
+        match (part.run)() {
+            Ok(closing) => {
+                summary.push(format!("{}: passed", part.name));
+                summary.extend(closing.iter().map(|line| format!("  {line}")));
+            }
+            Err(sentence) => {
+                summary.push(format!("{}: FAILED: {sentence}", part.name));
+                failed.push(part.name);
+            }
+        }
+    }
+    println!("== summary\n{}", summary.join("\n"));
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("failed: {}; again with `cargo xtask test --only <part>`", failed.join(", "))),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    List,
+    Run(Vec<String>),
+}
+
+/// `--only a,b` (may be repeated) and `--list`; an unknown part is refused with the known ones.
+fn parse(args: &[String]) -> Result<Request, String> {
+    let mut wanted = Vec::new();
+    let mut words = args.iter().filter(|word| *word != "--");
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--list" => return Ok(Request::List),
+            "--only" => {
+                let names =
+                    words.next().ok_or("--only needs the name of a part; see `cargo xtask test --list`")?;
+                wanted.extend(names.split(',').map(str::to_owned));
+            }
+            other => return Err(format!("unknown argument {other}; known: --only <part>[,<part>], --list")),
+        }
+    }
+    for name in &wanted {
+        if !PARTS.iter().any(|part| part.name == name) {
+            return Err(format!("no part is called {name}; see `cargo xtask test --list`"));
+        }
+    }
+    Ok(Request::Run(wanted))
+}
+
+fn guest() -> Result<Vec<String>, String> {
+    crate::guest::run(&[])?;
+    Ok(vec!["component and image are current".to_owned()])
+}
+
+fn rust() -> Result<Vec<String>, String> {
+    let mut command = tools::cargo();
+    command.args(["test", "--workspace"]).args(NOT_TESTED_BY_CARGO);
+    let lines = tee(&mut command, |line| line.starts_with("test result:"))?;
+    Ok(vec![add_up(&lines)])
+}
+
+/// Sums the closing lines of every test binary: each must say how many passed.
+fn add_up(lines: &[String]) -> String {
+    let mut passed = 0;
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let count =
+            words.windows(2).find(|pair| pair[1] == "passed;").and_then(|pair| pair[0].parse::<u64>().ok());
+        passed += count.unwrap_or(0);
+    }
+    format!("{passed} tests passed in {} binaries", lines.len())
+}
+
+/// Runs a command, shows its standard output as it comes, and keeps the lines that `keep` picks.
+fn tee(command: &mut Command, keep: fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let shown = tools::shown(command);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("`{shown}` could not be started: {error}"))?;
+    let mut kept = Vec::new();
+    if let Some(pipe) = child.stdout.take() {
+        for line in BufReader::new(pipe).split(b'\n') {
+            let bytes = line.map_err(|error| format!("the output of `{shown}` broke off: {error}"))?;
+            let line = String::from_utf8_lossy(&bytes);
+            // A closed terminal must not end the tests.
+            let _ = writeln!(std::io::stdout(), "{line}");
+            if keep(&line) {
+                kept.push(line.trim().to_owned());
+            }
+        }
+    }
+    let status = child.wait().map_err(|error| format!("`{shown}` was lost: {error}"))?;
+    match status.success() {
+        true => Ok(kept),
+        false => Err(format!("`{shown}` ended with {status}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NOT_TESTED_BY_CARGO, Request, add_up, parse, tee};
+    use std::process::Command;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn parts_are_named_once_and_unknown_ones_are_refused() {
+        assert_eq!(parse(&words("")), Ok(Request::Run(vec![])));
+        assert_eq!(parse(&words("-- --only rust,guest")), Ok(Request::Run(words("rust guest"))));
+        assert_eq!(parse(&words("--list")), Ok(Request::List));
+        assert!(parse(&words("--only rast")).is_err_and(|text| text.contains("rast")));
+        assert!(parse(&words("--only")).is_err());
+        assert!(parse(&words("--fast")).is_err_and(|text| text.contains("--fast")));
+    }
+
+    #[test]
+    fn closing_lines_are_added_up() {
+        let lines = [
+            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out".to_owned(),
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out".to_owned(),
+        ];
+        assert_eq!(add_up(&lines), "15 tests passed in 2 binaries");
+    }
+
+    #[test]
+    fn output_is_kept_and_a_bad_exit_is_named() {
+        let mut good = Command::new("sh");
+        good.args(["-c", "echo keep me; echo not me"]);
+        assert_eq!(tee(&mut good, |line| line.starts_with("keep")), Ok(vec!["keep me".to_owned()]));
+        let mut bad = Command::new("sh");
+        bad.args(["-c", "exit 3"]);
+        assert!(
+            tee(&mut bad, |_| true).is_err_and(|text| text.contains("sh -c exit 3") && text.contains('3'))
+        );
+    }
+
+    #[test]
+    fn every_package_left_out_is_a_cdylib() {
+        for name in NOT_TESTED_BY_CARGO.iter().filter(|word| **word != "--exclude") {
+            let manifest = crate::tools::root().join("crates").join(name).join("Cargo.toml");
+            let text = std::fs::read_to_string(manifest).unwrap_or_default();
+            assert!(text.contains("cdylib"), "{name} is left out of the tests and is no cdylib");
+        }
+    }
+}
