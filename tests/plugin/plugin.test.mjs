@@ -1,0 +1,315 @@
+// The plugin's own parts against a context and an engine made here: configuration, list of projects, fence, loops,
+// commands. What the real host and the real engine do is tested in dsh.test.mjs.
+import assert from 'node:assert/strict'
+import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { agentPort } from '../../npm/dsh-devloop/lib/agent-port.js'
+import { parseWords } from '../../npm/dsh-devloop/lib/commands.js'
+import { Config, nearestKey, readRegistry, repairConfig } from '../../npm/dsh-devloop/lib/config.js'
+import { apply, start } from '../../npm/dsh-devloop/lib/index.js'
+import { loadNative } from '../../npm/dsh-devloop/lib/native.js'
+import { answer, ownFence } from '../../npm/dsh-devloop/lib/routes.js'
+
+const box = mkdtempSync(join(tmpdir(), 'devloop-plugin-'))
+process.env.DSH_HOME = join(box, 'dsh')
+after(() => rmSync(box, { recursive: true, force: true }))
+
+/** A Cordis context as far as the plugin uses one; `unload()` disposes in reverse order, as Cordis does. */
+function fakeContext(services = {}) {
+  const disposers = []
+  const ctx = {
+    beats: [],
+    commandsSeen: [],
+    routes: [],
+    effect(run) { disposers.push(run()) },
+    inject(names, use) { if (names.every((name) => name in services)) use(ctx) },
+    get: (name) => services[name],
+    interval(beat, ms) { ctx.beats.push({ beat, ms }) },
+    webServer: { register(route) { ctx.routes.push(route); return () => ctx.routes.splice(0) } },
+    commands: { register(command) { ctx.commandsSeen.push(command); return () => ctx.commandsSeen.splice(0) } },
+    async unload() { for (const dispose of disposers.reverse()) await dispose() },
+  }
+  return ctx
+}
+
+/** An engine whose ticks end when the test says so. */
+function fakeNative({ openFails = [], tickFails = [] } = {}) {
+  const made = []
+  class Supervisor {
+    constructor(options, notify) {
+      Object.assign(this, { options: JSON.parse(options), notify, ticks: 0, closed: 0, commands: [], waiting: [] })
+      made.push(this)
+    }
+    async open() { const no = openFails.shift(); if (no) throw new Error(no); return '{}' }
+    tick() {
+      this.ticks++
+      const no = tickFails.shift()
+      if (no) return Promise.reject(new Error(no))
+      return new Promise((settle) => this.waiting.push(() => settle('{}')))
+    }
+    view() { return JSON.stringify({ ticks: this.ticks }) }
+    async command(text) { this.commands.push(JSON.parse(text)); return '{"done":true}' }
+    async close() { this.closed++; for (const end of this.waiting.splice(0)) end() }
+  }
+  const module = { Supervisor, version: () => '0', configKeys: () => '["agentBackend","budget"]' }
+  return { ok: true, module, from: 'here', made }
+}
+
+const turn = () => new Promise((next) => setImmediate(next))
+
+test('configuration is repaired and reported, never refused', () => {
+  const known = ['agentBackend', 'budget']
+  assert.deepEqual(repairConfig({ root: '/x', tickIntervalMs: 500, agentBackend: 'noop' }, known).reports, [])
+  assert.equal(repairConfig(undefined, known, '/there').root, '/there')
+  assert.equal(repairConfig({}, known).tickIntervalMs, 2000)
+  for (const [raw, says] of [
+    [{ tickIntervalMS: 1 }, /tickIntervalMS: unknown key, ignored; the nearest known key is tickIntervalMs/],
+    [{ agentBacknd: 'x' }, /nearest known key is agentBackend/],
+    [{ tickIntervalMs: 499 }, /499 is not possible; using 500/],
+    [{ tickIntervalMs: 'fast' }, /using 2000/],
+    [{ tickIntervalMs: NaN }, /using 2000/],
+    [{ tickIntervalMs: 1e99 }, /using 2147483647/],
+    [{ root: 7 }, /config.root: must be a path/],
+    [{ root: '' }, /config.root/],
+    [{ enabled: 'no' }, /config.enabled/],
+    ['text', /must be a mapping/],
+    [[1], /must be a mapping/],
+  ]) {
+    const { reports } = repairConfig(raw, known)
+    assert.equal(reports.length, 1, JSON.stringify(raw))
+    assert.match(reports[0], says)
+  }
+  assert.deepEqual(repairConfig({ agentBackend: 'noop' }, known).loop, { agentBackend: 'noop' })
+  assert.equal(nearestKey('zzzzzzzzzzz', known), undefined)
+  assert.deepEqual(Config['~standard'].validate('nonsense'), { value: 'nonsense' })
+  assert.deepEqual(Config['~standard'].validate(undefined), { value: {} })
+})
+
+test('the list of projects is read, its unknown fields tolerated, and never written', () => {
+  const home = join(box, 'list')
+  mkdirSync(home)
+  const roots = (text) => {
+    writeFileSync(join(home, 'projects.json'), text)
+    const registry = readRegistry(box, home)
+    assert.equal(readFileSync(join(home, 'projects.json'), 'utf8'), text)
+    return { roots: registry.projects.map((p) => p.root).slice(1), error: registry.error }
+  }
+  const list = (...projects) => JSON.stringify({ version: 1, projects, kept: true })
+  assert.deepEqual(readRegistry(box, join(box, 'absent')).error, undefined)
+  assert.deepEqual(roots(list({ root: '/a', addedAt: 'x' }, { root: '/b' })), { roots: ['/a', '/b'], error: undefined })
+  assert.deepEqual(roots(list({ root: '/a' }, { root: '/a' }, { root: box })).roots, ['/a'])
+  assert.match(roots(list({ root: 'a' })).error, /projects\[0\].root must be an absolute path/)
+  assert.match(roots('{').error, /projects.json: /)
+  assert.match(roots('[]').error, /must be/)
+  assert.match(roots('{"version":2,"projects":[]}').error, /newer DevLoop/)
+  const [own] = readRegistry(box, home).projects
+  assert.match(own.id, /^[0-9a-f]{12}$/)
+  assert.equal(own.own, true)
+})
+
+test('the own fence lets this machine and trusted names through, nothing else', () => {
+  const judge = (headers, trusted = []) => ownFence({ headers }, trusted)
+  for (const host of ['127.0.0.1:3080', 'localhost', '[::1]:1', 'a.localhost:9', 'LOCALHOST:1']) {
+    assert.equal(judge({ host }), undefined, host)
+  }
+  for (const host of [undefined, '', 'evil.example', '127.0.0.1.evil.example', 'x@127.0.0.1', '127.0.0.1/x', 'localhost:1:2', ' localhost']) {
+    assert.equal(judge({ host }), 403, String(host))
+  }
+  assert.equal(judge({ host: 'box.lan:3080' }, ['box.lan']), undefined)
+  assert.equal(judge({ host: 'box.lan:3080' }, ['box.lan:3080']), undefined)
+  assert.equal(judge({ host: 'box.lan:3081' }, ['box.lan:3080']), 403)
+  const host = 'localhost:1'
+  assert.equal(judge({ host, origin: 'http://localhost:1' }), undefined)
+  for (const origin of ['http://localhost:2', 'http://evil.example', 'null', 'file://localhost:1']) {
+    assert.equal(judge({ host, origin }), 403, origin)
+  }
+  for (const [site, verdict] of [['same-origin', undefined], ['none', undefined], ['same-site', 403], ['cross-site', 403]]) {
+    assert.equal(judge({ host, 'sec-fetch-site': site }), verdict, site)
+  }
+})
+
+/** One request through `answer`, with what it wrote. */
+function ask(ctx, loops, url, { method = 'GET', headers = { host: 'localhost' } } = {}) {
+  const res = { writeHead(code, heads) { Object.assign(res, { code, heads }) }, end(body = '') { res.body = body } }
+  answer(ctx, loops, { url, method, headers }, res)
+  return res
+}
+
+test('every path passes the fence first, and the host\'s own check where there is one', () => {
+  const ctx = fakeContext({ timer: {} })
+  const loops = start(ctx, { root: box, enabled: false }, { ok: false, error: 'none here' })
+  for (const path of ['/devloop', '/devloop/', '/devloop/app.js', '/devloop/app.css', '/devloop/api/projects', '/devloop/nothing']) {
+    assert.equal(ask(ctx, loops, path, { headers: { host: 'evil.example' } }).code, 403, path)
+  }
+  assert.equal(ask(ctx, loops, '/devloop').heads.location, '/devloop/')
+  assert.equal(ask(ctx, loops, '/devloop/nothing').code, 404)
+  assert.equal(ask(ctx, loops, '/devloop/constructor').code, 404)
+  assert.equal(ask(ctx, loops, '/devloop/api/projects', { method: 'POST' }).code, 405)
+  for (const asset of ['/devloop/', '/devloop/app.js', '/devloop/app.css']) {
+    const page = ask(ctx, loops, asset)
+    assert.equal(page.code, 200)
+    assert.match(page.heads['content-security-policy'], /^default-src 'none'; script-src 'self'/)
+    assert.equal(ask(ctx, loops, asset, { method: 'HEAD' }).body, '')
+  }
+  const { value } = JSON.parse(ask(ctx, loops, '/devloop/api/projects').body)
+  assert.deepEqual(value.engine, { ok: false, detail: 'none here' })
+  assert.equal(value.projects[0].error, 'none here')
+  const judged = []
+  const strict = (verdict) => fakeContext({ connection: { requestRejection: (req) => { judged.push(req.url); if (verdict === 'throw') throw new Error('no'); return verdict } } })
+  assert.equal(ask(strict(401), loops, '/devloop/app.css').code, 401)
+  assert.equal(ask(strict(403), loops, '/devloop/').code, 403)
+  assert.equal(ask(strict('throw'), loops, '/devloop/').code, 403)
+  assert.equal(ask(strict(undefined), loops, '/devloop/', { headers: { host: 'evil.example' } }).code, 200)
+  assert.equal(judged.length, 4)
+})
+
+test('ticks never overlap; a finished dispatch ticks at once, and right after a running tick', async () => {
+  const ctx = fakeContext({ timer: {} })
+  const native = fakeNative()
+  const loops = start(ctx, { root: box, agentBackend: 'noop' }, native)
+  assert.equal(ctx.beats[0].ms, 2000)
+  await turn()
+  const [engine] = native.made
+  assert.deepEqual(engine.options, { root: box, devloopHome: join(process.env.DSH_HOME, 'devloop'), config: { agentBackend: 'noop' } })
+  assert.equal(engine.ticks, 1)
+  ctx.beats[0].beat()
+  await turn()
+  assert.equal(engine.ticks, 1, 'a beat during a tick is dropped')
+  engine.notify('{"kind":"wake"}')
+  engine.waiting.shift()()
+  await turn()
+  assert.equal(engine.ticks, 2, 'a wake during a tick is kept')
+  engine.waiting.shift()()
+  await turn()
+  assert.equal(engine.ticks, 2)
+  engine.notify('{"kind":"wake"}')
+  await turn()
+  assert.equal(engine.ticks, 3, 'a wake between beats does not wait for the timer')
+  assert.deepEqual(loops.view().projects[0].view, { ticks: 3 })
+  await ctx.unload()
+  assert.equal(engine.closed, 1)
+  engine.notify('{"kind":"wake"}')
+  ctx.beats[0].beat()
+  await turn()
+  assert.equal(engine.ticks, 3, 'nothing ticks after the unload')
+  assert.equal(native.made.length, 1)
+})
+
+test('an engine that wakes without end is held back to the beats', async () => {
+  const ctx = fakeContext({ timer: {} })
+  const native = fakeNative()
+  start(ctx, { root: box }, native)
+  await turn()
+  const [engine] = native.made
+  for (let i = 0; i < 100; i++) {
+    engine.waiting.shift()?.()
+    engine.notify('{"kind":"wake"}')
+    await turn()
+  }
+  const bounded = engine.ticks
+  assert.ok(bounded <= 40, `${bounded} ticks without one beat`)
+  ctx.beats[0].beat()
+  await turn()
+  assert.equal(engine.ticks, bounded + 1)
+  await ctx.unload()
+})
+
+test('failures of the engine stay inside, are shown, and are tried again at the next beat', async () => {
+  const ctx = fakeContext({ timer: {} })
+  const native = fakeNative({ openFails: ['held by another process'], tickFails: ['disk full'] })
+  const loops = start(ctx, { root: box }, native)
+  await turn()
+  assert.equal(loops.view().projects[0].error, 'held by another process')
+  ctx.beats[0].beat()
+  await turn()
+  assert.equal(loops.view().projects[0].error, 'disk full')
+  ctx.beats[0].beat()
+  await turn()
+  native.made[1].waiting.shift()()
+  await turn()
+  assert.equal(loops.view().projects[0].error, null)
+  await ctx.unload()
+})
+
+test('an unload while the engine is being opened closes it', async () => {
+  const ctx = fakeContext({ timer: {} })
+  const native = fakeNative()
+  start(ctx, { root: box }, native)
+  await ctx.unload()
+  assert.deepEqual(native.made.map((engine) => engine.closed), [1])
+})
+
+test('projects listed while running are opened, and let go when they leave the list', async () => {
+  const home = join(process.env.DSH_HOME, 'devloop')
+  mkdirSync(home, { recursive: true })
+  const list = (...roots) => writeFileSync(join(home, 'projects.json'), JSON.stringify({ version: 1, projects: roots.map((root) => ({ root })) }))
+  list()
+  const ctx = fakeContext({ timer: {} })
+  const native = fakeNative()
+  const loops = start(ctx, { root: box }, native)
+  list('/listed')
+  ctx.beats[0].beat()
+  await turn()
+  assert.deepEqual(native.made.map((engine) => engine.options.root), [box, '/listed'])
+  writeFileSync(join(home, 'projects.json'), '{')
+  ctx.beats[0].beat()
+  await turn()
+  assert.equal(native.made[1].closed, 0, 'an unreadable list takes nobody away')
+  assert.match(loops.view().registryError, /projects.json/)
+  list()
+  ctx.beats[0].beat()
+  await turn()
+  assert.equal(native.made[1].closed, 1)
+  assert.equal(loops.view().projects.length, 1)
+  await ctx.unload()
+  rmSync(join(home, 'projects.json'))
+})
+
+test('the callback of the engine swallows nonsense and is deaf after its disposal', () => {
+  const seen = []
+  const port = agentPort(() => seen.push('wake'), (problem) => seen.push(problem))
+  for (const message of ['{"kind":"wake"}', '{', 'null', '{"kind":"dance"}']) port.notify(message)
+  assert.equal(seen.length, 4)
+  assert.equal(seen[0], 'wake')
+  port.dispose()
+  port.notify('{"kind":"wake"}')
+  assert.equal(seen.length, 4)
+})
+
+test('a missing, foreign or broken addon is a sentence', () => {
+  assert.match(loadNative(join(box, 'absent')).error, /no engine for .* is not installed/)
+  const folder = join(box, 'broken')
+  mkdirSync(folder)
+  for (const name of ['linux-x64-gnu', 'linux-x64-musl', 'linux-arm64-gnu', 'darwin-arm64', 'darwin-x64', 'win32-x64-msvc']) {
+    writeFileSync(join(folder, `devloop.${name}.node`), 'not an addon')
+  }
+  assert.match(loadNative(folder).error, /found but does not load/)
+})
+
+test('apply never throws, whatever the host gives', () => {
+  apply({ effect() { throw new Error('no effects today') } }, {})
+})
+
+test('slash words become commands, and misuse is a sentence', async () => {
+  const command = (text) => parseWords(text).command
+  assert.deepEqual(parseWords(''), { verb: 'status' })
+  assert.deepEqual(command(' answer retry --hold task:a --revision 7'), { kind: 'answer', answer: 'retry', hold: 'task:a', revision: 7 })
+  assert.deepEqual(command('pause --now'), { kind: 'pause', now: true })
+  assert.deepEqual(command('resume --task t1 --reset-cost'), { kind: 'resume', task: 't1', resetCost: true })
+  for (const bad of ['dance', 'answer', 'answer a b', 'pause --task x', 'resume --hold x', 'answer a --revision x', 'status now', 'pause --nope']) {
+    assert.throws(() => parseWords(bad), Error, bad)
+  }
+  const ctx = fakeContext({ timer: {}, commands: {} })
+  const native = fakeNative()
+  start(ctx, { root: box }, native)
+  await turn()
+  const say = (rawInput) => ctx.commandsSeen[0].handler({ rawInput, agent: { session: { header: { cwd: box } } } })
+  assert.equal((await say('dance')).kind, 'error')
+  assert.equal((await say('status')).kind, 'success')
+  assert.equal((await say(' pause')).kind, 'success')
+  assert.deepEqual(native.made[0].commands, [{ kind: 'pause', now: false }])
+  await ctx.unload()
+  assert.equal(ctx.commandsSeen.length, 0)
+})
