@@ -1,0 +1,151 @@
+//! Real child processes: bounded output, deadlines, staged stop and trees that try to survive.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::thread;
+
+use devloop_host::process::{CancelToken, ChildEnv, Exit, Running, Sink, Spec, SpawnError, StopPlan, spawn, tree};
+
+fn spec(dir: &Path, script: &str) -> Spec {
+    Spec {
+        argv: ["sh", "-c", script].map(OsString::from).to_vec(),
+        cwd: dir.canonicalize().unwrap(),
+        env: ChildEnv::check(),
+        stdin: None,
+        stdout: Sink::Memory { head_bytes: 1 << 20, tail_bytes: 0 },
+        stderr: Sink::Memory { head_bytes: 1 << 20, tail_bytes: 0 },
+        deadline_ms: Some(60_000),
+        stop: StopPlan { interrupt_ms: 100, terminate_ms: 100 },
+        marker: Some(format!("test-{}-{}", std::process::id(), dir.file_name().unwrap().to_string_lossy())),
+    }
+}
+
+fn run(dir: &Path, script: &str) -> Exit {
+    spawn(&spec(dir, script)).unwrap().wait(&CancelToken::new())
+}
+
+/// Cancels once the script has made the file `ready`.
+fn cancel_when_ready(dir: &Path, running: Running) -> Exit {
+    let (token, path) = (CancelToken::new(), dir.join("ready"));
+    let other = token.clone();
+    let watcher = thread::spawn(move || {
+        while !path.exists() {
+            thread::yield_now();
+        }
+        other.cancel();
+    });
+    let exit = running.wait(&token);
+    watcher.join().unwrap();
+    exit
+}
+
+fn read_pid(path: &Path) -> i32 {
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn code_signal_output_and_input_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut with_input = spec(dir.path(), "cat; echo oops >&2; exit 3");
+    with_input.stdin = Some(b"hello".to_vec());
+    let exit = spawn(&with_input).unwrap().wait(&CancelToken::new());
+    assert_eq!((exit.code, exit.signal, exit.success()), (Some(3), None, false));
+    assert_eq!((exit.stdout.text(), exit.stderr.text()), ("hello".into(), "oops\n".into()));
+    let exit = run(dir.path(), "kill -9 $$");
+    assert_eq!((exit.code, exit.signal), (None, Some(9)));
+    assert!(run(dir.path(), "read x; test -z \"$x\"").success(), "standard input is the null device");
+}
+
+/// Hazard 23: more than the usual 1 MiB is neither an error nor read as the whole.
+#[test]
+fn big_output_keeps_both_ends_in_the_file_and_says_what_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.log");
+    let mut big = spec(dir.path(), "echo first; head -c 3000000 /dev/zero; echo last");
+    big.stdout = Sink::file(&path, 1000);
+    let exit = spawn(&big).unwrap().wait(&CancelToken::new());
+    assert!(exit.success());
+    assert_eq!((exit.stdout.total_bytes, exit.stdout.omitted_bytes), (3_000_011, 2_999_011));
+    let kept = std::fs::read(&path).unwrap();
+    assert!(kept.starts_with(b"first\n") && kept.ends_with(b"last\n"));
+    assert!(String::from_utf8_lossy(&kept).contains("[devloop: 2999011 bytes omitted]"));
+}
+
+#[test]
+fn nothing_starts_without_a_program_or_a_real_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut missing = spec(dir.path(), "");
+    missing.argv = vec!["devloop-no-such-program".into()];
+    assert!(matches!(spawn(&missing), Err(SpawnError::NotFound { .. })));
+    missing.argv = Vec::new();
+    assert!(matches!(spawn(&missing), Err(SpawnError::NoProgram)));
+    // Hazard 3: never another folder instead.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+    for cwd in [link, dir.path().join("gone"), "relative".into()] {
+        let mut elsewhere = spec(dir.path(), "true");
+        elsewhere.cwd = cwd;
+        assert!(matches!(spawn(&elsewhere), Err(SpawnError::WorkingFolder { .. })));
+    }
+}
+
+#[test]
+fn a_deadline_interrupts_first_so_that_an_agent_can_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut slow = spec(dir.path(), "trap 'echo spent=7; exit 0' INT; while :; do sleep 0.01; done");
+    slow.deadline_ms = Some(400);
+    slow.stop = StopPlan { interrupt_ms: 20_000, terminate_ms: 0 };
+    let exit = spawn(&slow).unwrap().wait(&CancelToken::new());
+    assert!(exit.timed_out && !exit.cancelled && !exit.success());
+    assert_eq!((exit.code, exit.stdout.text().as_str()), (Some(0), "spent=7\n"));
+}
+
+/// Hazard 20: the worker ignores every polite signal, and so does a grandchild in a session of its own.
+#[test]
+fn a_stubborn_tree_with_a_session_of_its_own_is_proven_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "trap '' INT TERM; setsid sh -c 'trap \"\" INT TERM; echo $$ >far; : >ready; \
+                  while :; do sleep 0.01; done' & while :; do sleep 0.01; done";
+    let exit = cancel_when_ready(dir.path(), spawn(&spec(dir.path(), script)).unwrap());
+    assert!(exit.cancelled && exit.survivors.is_empty());
+    assert_eq!(exit.signal, Some(9));
+    let far = read_pid(&dir.path().join("far"));
+    assert!(tree::identify(far).is_none_or(|id| !tree::is_alive(id)), "the late committer must be gone");
+}
+
+/// Hazard 21: a background job that holds the pipe neither delays the end nor survives it.
+#[test]
+fn a_background_job_of_a_finished_check_is_killed_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let exit = run(dir.path(), "setsid sleep 1000 & sleep 1000 & echo $! >near; echo done");
+    assert_eq!((exit.code, exit.stdout.text().as_str()), (Some(0), "done\n"));
+    assert!(exit.leftovers_killed >= 2, "killed {}", exit.leftovers_killed);
+    assert!(exit.survivors.is_empty());
+    let near = read_pid(&dir.path().join("near"));
+    assert!(tree::identify(near).is_none_or(|id| !tree::is_alive(id)));
+}
+
+#[test]
+fn the_tree_of_a_lost_host_is_found_by_its_record_and_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "setsid sleep 1000 & : >ready; sleep 1000";
+    let running = spawn(&spec(dir.path(), script)).unwrap();
+    let mut record = running.record().clone();
+    let waiting = thread::spawn(move || running.wait(&CancelToken::new()));
+    while tree::alive(&record).len() < 3 {
+        thread::yield_now();
+    }
+    record.leader = None; // the host died before it noted the child: the marker alone must do
+    let (killed, left) = tree::kill_tree(&record, 20_000);
+    assert!(killed.len() >= 3 && left.is_empty());
+    assert_eq!(waiting.join().unwrap().signal, Some(9));
+    assert_eq!(tree::alive(&record), []);
+}
+
+#[test]
+fn a_child_that_never_reads_its_input_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut deaf = spec(dir.path(), "exit 0");
+    deaf.stdin = Some(vec![b'x'; 1 << 20]);
+    assert!(spawn(&deaf).unwrap().wait(&CancelToken::new()).success());
+}
