@@ -1,2 +1,44 @@
-//! Placeholder while the room is being built.
-fn main() {}
+//! The repository's own commands, one line each; it decides nothing and holds no logic of its own.
+
+mod dist;
+mod guest;
+mod start;
+mod test;
+mod tidy;
+mod tools;
+
+/// Arguments after the command's name in, nothing or one sentence for the person out.
+type Command = fn(&[String]) -> Result<(), String>;
+
+/// Every command: name, what it does, where it lives.
+const COMMANDS: &[(&str, &str, Command)] = &[
+    ("dist", "build and pack the npm packages (--quick: development CLI, test form only)", dist::run),
+    ("guest", "build the component and its image (--force, --target <triple>)", guest::run),
+    ("start", "build the guest and the CLI, then run `devloop demo [path]`", start::run),
+    ("test", "build and test everything (--only <part>, --list)", test::run),
+    ("tidy", "check the rules of the house (--fix updates what can be generated)", tidy::run),
+];
+
+fn main() -> std::process::ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let name = args.first().map_or("help", String::as_str);
+    let outcome = match COMMANDS.iter().find(|(known, _, _)| *known == name) {
+        Some((_, _, command)) => command(&args[1..]),
+        None => Err(usage()),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(sentence) => {
+            eprintln!("{sentence}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("usage: cargo xtask <command>\n");
+    for (name, what, _) in COMMANDS {
+        text.push_str(&format!("  {name:<8} {what}\n"));
+    }
+    text
+}
