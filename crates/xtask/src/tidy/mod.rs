@@ -40,8 +40,14 @@ const RULES: &[Rule] = &[
 ];
 
 /// Rules that only warn while the first rooms are being built side by side; the list must end empty.
-const IN_GRACE: &[&str] =
-    &["line length", "function length", "first line", "every file is reached", "invariants have tests"];
+const IN_GRACE: &[&str] = &[
+    "WIT digest",
+    "line length",
+    "function length",
+    "first line",
+    "every file is reached",
+    "invariants have tests",
+];
 
 /// Checks every rule; `--fix` first rewrites the generated parts of the documents.
 pub fn run(args: &[String]) -> Result<(), String> {
