@@ -295,9 +295,11 @@ test('apply never throws, whatever the host gives', () => {
 test('slash words become commands, and misuse is a sentence', async () => {
   const command = (text) => parseWords(text).command
   assert.deepEqual(parseWords(''), { verb: 'status' })
-  assert.deepEqual(command(' answer retry --hold task:a --revision 7'), { kind: 'answer', answer: 'retry', hold: 'task:a', revision: 7 })
-  assert.deepEqual(command('pause --now'), { kind: 'pause', now: true })
-  assert.deepEqual(command('resume --task t1 --reset-cost'), { kind: 'resume', task: 't1', resetCost: true })
+  assert.deepEqual(command(' answer retry --hold task/a:orphans --revision 7'), { by: 'chat', wish: { answer: { answer: 'retry', hold: 'task/a:orphans', revision: 7 } } })
+  assert.equal(command('answer retry --fresh').wish.answer.answer, 'retry_fresh')
+  assert.equal(command('answer go-on').wish.answer.answer, 'go_on')
+  assert.deepEqual(command('pause --now'), { by: 'chat', wish: { pause: { now: true } } })
+  assert.deepEqual(command('resume --task t1 --reset-cost'), { by: 'chat', wish: { resume: { task: 't1', reset_cost: true } } })
   for (const bad of ['dance', 'answer', 'answer a b', 'pause --task x', 'resume --hold x', 'answer a --revision x', 'status now', 'pause --nope']) {
     assert.throws(() => parseWords(bad), Error, bad)
   }
@@ -309,7 +311,7 @@ test('slash words become commands, and misuse is a sentence', async () => {
   assert.equal((await say('dance')).kind, 'error')
   assert.equal((await say('status')).kind, 'success')
   assert.equal((await say(' pause')).kind, 'success')
-  assert.deepEqual(native.made[0].commands, [{ kind: 'pause', now: false }])
+  assert.deepEqual(native.made[0].commands, [{ by: 'chat', wish: { pause: { now: false } } }])
   await ctx.unload()
   assert.equal(ctx.commandsSeen.length, 0)
 })

@@ -6,10 +6,12 @@ import type { Loops, ProjectLoop } from './timer.js'
 
 const USAGE = [
   '/devloop status',
-  '/devloop answer <answer> [--hold <key>] [--revision <n>]',
+  '/devloop answer <answer> [--fresh] [--hold <key>] [--revision <n>]',
   '/devloop pause [--now]',
   '/devloop resume [--task <id>] [--reset-cost]',
 ].join('\n')
+
+const wish = (wish: object): { verb: 'command'; command: object } => ({ verb: 'command', command: { by: 'chat', wish } })
 
 /** What an operator typed, as the engine's command; throws a sentence for what cannot be meant. */
 export function parseWords(rawInput: string): { verb: 'status' } | { verb: 'command'; command: object } {
@@ -17,7 +19,7 @@ export function parseWords(rawInput: string): { verb: 'status' } | { verb: 'comm
   const verb = args.shift() ?? 'status'
   const options = {
     hold: { type: 'string' }, revision: { type: 'string' }, task: { type: 'string' },
-    now: { type: 'boolean' }, 'reset-cost': { type: 'boolean' },
+    now: { type: 'boolean' }, fresh: { type: 'boolean' }, 'reset-cost': { type: 'boolean' },
   } as const
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true, strict: true })
   const only = (allowed: string[], words: number): void => {
@@ -30,17 +32,18 @@ export function parseWords(rawInput: string): { verb: 'status' } | { verb: 'comm
       only([], 0)
       return { verb }
     case 'answer': {
-      only(['hold', 'revision'], 1)
+      only(['fresh', 'hold', 'revision'], 1)
       const revision = values.revision === undefined ? null : Number(values.revision)
       if (revision !== null && !Number.isSafeInteger(revision)) throw new Error(`--revision must be a number\n${USAGE}`)
-      return { verb: 'command', command: { kind: 'answer', answer: positionals[0], hold: values.hold ?? null, revision } }
+      const answer = (positionals[0] ?? '').replaceAll('-', '_') + (values.fresh ? '_fresh' : '')
+      return wish({ answer: { answer, hold: values.hold ?? null, revision } })
     }
     case 'pause':
       only(['now'], 0)
-      return { verb: 'command', command: { kind: 'pause', now: values.now === true } }
+      return wish({ pause: { now: values.now === true } })
     case 'resume':
       only(['task', 'reset-cost'], 0)
-      return { verb: 'command', command: { kind: 'resume', task: values.task ?? null, resetCost: values['reset-cost'] === true } }
+      return wish({ resume: { task: values.task ?? null, reset_cost: values['reset-cost'] === true } })
     default:
       throw new Error(`unknown word "${verb}"\n${USAGE}`)
   }
