@@ -1,6 +1,7 @@
 //! `npm start`: builds what the demo needs and hands the terminal to it. The demo itself lives in the CLI.
 
 use crate::tools;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Builds the guest and the CLI (dev profile), then runs `devloop demo [path]` with our stdio.
@@ -11,7 +12,9 @@ pub fn run(args: &[String]) -> Result<(), String> {
     tools::run(tools::cargo().args(["build", "--package", "devloop-cli"]))?;
     let name = format!("devloop{}", std::env::consts::EXE_SUFFIX);
     let program = tools::target_dir()?.join("debug").join(name);
-    // The person's own folder, so that a relative path means what they typed; npm changes ours to the root.
-    let typed_in = std::env::var_os("INIT_CWD").map_or_else(tools::root, std::path::PathBuf::from);
-    tools::run(Command::new(program).arg("demo").args(args).current_dir(typed_in))
+    // npm and pnpm change to the root; a relative path must mean what the person typed.
+    let typed_in = std::env::var_os("INIT_CWD").map(PathBuf::from).or_else(|| std::env::current_dir().ok());
+    let mut demo = Command::new(program);
+    demo.arg("demo").args(args).current_dir(typed_in.unwrap_or_else(tools::root));
+    tools::run(&mut demo)
 }

@@ -58,7 +58,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
         _ => return Err("usage: cargo xtask tidy [--fix]".to_owned()),
     }
     let tree = Tree::load(&root)?;
-    for note in sizes::notes(&tree) {
+    for note in sizes::notes(&tree).into_iter().chain(invariants::untested(&tree)) {
         println!("note: {note}");
     }
     let (warnings, report) = report(&tree);
