@@ -3,18 +3,38 @@
 
 use crate::tools;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// One part: its name, and what it does; it returns the closing lines of the runner it called.
 struct Part {
     name: &'static str,
     what: &'static str,
+    /// A file of the tree without which there is nothing to run yet.
+    needs: &'static str,
     run: fn() -> Result<Vec<String>, String>,
 }
 
 const PARTS: &[Part] = &[
-    Part { name: "guest", what: "the component and its image", run: guest },
-    Part { name: "rust", what: "unit, integration and tidy tests of the workspace", run: rust },
+    Part { name: "guest", what: "the component and its image", needs: "crates/devloop-guest", run: guest },
+    Part {
+        name: "rust",
+        what: "unit, integration and tidy tests of the workspace",
+        needs: "Cargo.toml",
+        run: rust,
+    },
+    Part {
+        name: "dist",
+        what: "addon, CLI and plugin, packed in the form for tests",
+        needs: "crates/devloop-host/src/supervisor.rs",
+        run: dist,
+    },
+    Part {
+        name: "plugin",
+        what: "the plugin's parts, and the plugin in a real DSH",
+        needs: "crates/devloop-host/src/supervisor.rs",
+        run: plugin,
+    },
 ];
 
 /// Targets of their own: the guest and the page are built for wasm, the addon is loaded by Node.
@@ -35,6 +55,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let mut summary = Vec::new();
     let mut failed = Vec::new();
     for part in PARTS.iter().filter(|part| wanted.is_empty() || wanted.iter().any(|name| name == part.name)) {
+        if !tools::root().join(part.needs).exists() {
+            summary.push(format!("{}: NOT RUN, {} is not written yet", part.name, part.needs));
+            continue;
+        }
         println!("== {}: {}", part.name, part.what);
         match (part.run)() {
             Ok(closing) => {
@@ -95,6 +119,40 @@ fn rust() -> Result<Vec<String>, String> {
     Ok(vec![add_up(&lines)])
 }
 
+fn dist() -> Result<Vec<String>, String> {
+    crate::dist::run(&["--quick".to_owned()])?;
+    Ok(vec!["the tarball for tests is packed".to_owned()])
+}
+
+/// Node 24 comes from the lock file of the plugin's tests, which `dist` has installed for its compiler.
+fn plugin() -> Result<Vec<String>, String> {
+    let folder = tools::root().join("tests/plugin");
+    let node = folder.join("node_modules/.bin/node");
+    if !node.exists() {
+        return Err(
+            "Node 24 is not installed in tests/plugin: `cargo xtask dist --quick` installs it".to_owned()
+        );
+    }
+    let mut command = Command::new(node);
+    // One file at a time: each starts servers, and the real DSH is large.
+    command.current_dir(&folder).args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
+    command.args(test_files(&folder)?);
+    let lines = tee(&mut command, |line| line.starts_with("\u{2139} "))?;
+    Ok(vec![lines.iter().map(|line| line.trim_start_matches("\u{2139} ")).collect::<Vec<_>>().join(", ")])
+}
+
+/// The test files of a folder, by name; none is an error, since a run of nothing would pass.
+fn test_files(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut files: Vec<String> = names.filter(|name| name.ends_with(".test.mjs")).collect();
+    files.sort();
+    match files.is_empty() {
+        true => Err(format!("{} holds no *.test.mjs", folder.display())),
+        false => Ok(files),
+    }
+}
+
 /// Sums the closing lines of every test binary: each must say how many passed.
 fn add_up(lines: &[String]) -> String {
     let mut passed = 0;
@@ -135,7 +193,7 @@ fn tee(command: &mut Command, keep: fn(&str) -> bool) -> Result<Vec<String>, Str
 
 #[cfg(test)]
 mod tests {
-    use super::{NOT_TESTED_BY_CARGO, Request, add_up, parse, tee};
+    use super::{NOT_TESTED_BY_CARGO, Request, add_up, parse, tee, test_files};
     use std::process::Command;
 
     fn words(line: &str) -> Vec<String> {
@@ -171,6 +229,13 @@ mod tests {
         assert!(
             tee(&mut bad, |_| true).is_err_and(|text| text.contains("sh -c exit 3") && text.contains('3'))
         );
+    }
+
+    #[test]
+    fn a_folder_without_tests_is_an_error() {
+        let root = crate::tools::root();
+        assert!(test_files(&root.join("crates")).is_err_and(|text| text.contains("no *.test.mjs")));
+        assert!(test_files(&root.join("tests/plugin")).is_ok_and(|files| !files.is_empty()));
     }
 
     #[test]
