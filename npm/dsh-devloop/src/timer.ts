@@ -123,6 +123,8 @@ export class ProjectLoop {
 export interface LoopsView {
   engine: { ok: boolean; detail: string }
   reports: string[]
+  /** Beats of the timer since the start. */
+  beats: number
   registryError: string | null
   projects: ProjectView[]
 }
@@ -134,6 +136,7 @@ export class Loops {
   #idle: Project[] = []
   #registryError: string | null = null
   #closed = false
+  #beats = 0
 
   constructor(readonly config: PluginConfig, readonly native: NativeState, readonly home: string) {}
 
@@ -145,6 +148,7 @@ export class Loops {
     } catch (error) {
       this.#registryError = sentence(error)
     }
+    this.#beats++
     if (this.config.enabled) for (const loop of this.#loops.values()) loop.beat()
   }
 
@@ -174,7 +178,7 @@ export class Loops {
     const engine = this.native.ok ? { ok: true, detail: this.native.from } : { ok: false, detail: this.native.error }
     const idle = this.#idle.map((p): ProjectView => ({ ...p, loop: 'off', error: engine.detail, view: null }))
     const projects = this.native.ok ? [...this.#loops.values()].map((loop) => loop.view()) : idle
-    return { engine, reports: this.config.reports, registryError: this.#registryError, projects }
+    return { engine, reports: this.config.reports, beats: this.#beats, registryError: this.#registryError, projects }
   }
 
   /** The loop of a folder (or of one inside it), else the profile's own. */

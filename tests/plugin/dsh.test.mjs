@@ -1,0 +1,195 @@
+// The packed plugin inside the real DSH: it is added, ticks a project to the end of a scripted night, refuses strangers,
+// survives a bad configuration, and leaves nothing behind. Needs `cargo xtask dist` (or `dist --quick`) before.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { Dsh, distFolder, installHost, repository, sampleRepository, snapshot, until } from './lib/harness.mjs'
+
+const run = promisify(execFile)
+const PACKAGE = '@jhfnetboy/dsh-devloop'
+let dsh
+let tarball
+
+before(async () => {
+  tarball = readdirSync(join(distFolder, 'test')).map((name) => join(distFolder, 'test', name)).find((name) => name.endsWith('.tgz'))
+  assert.ok(tarball, 'no tarball; run `cargo xtask dist --quick` first')
+  dsh = new Dsh(await installHost())
+})
+after(() => dsh?.end())
+
+/** Writes the profile's own layer: rows that change the rows of the bundles. */
+function profileLayer(rows) {
+  // JSON is YAML.
+  writeFileSync(dsh.profileFile('cordis.patch.yml'), JSON.stringify(rows))
+}
+const row = (config, more = {}) => [{ id: 'devloop', config, ...more }]
+
+/** The installed CLI, as an operator without a global installation starts it. */
+async function cli(...args) {
+  const script = dsh.profileFile(`node_modules/${PACKAGE}/lib/bin/devloop.js`)
+  return await run('node', [script, ...args], { env: dsh.env, cwd: dsh.box })
+}
+
+/** Whether a project has been ticked or refused. */
+const settled = (project) => project.error !== null || project.view !== null
+
+function listProjects(roots) {
+  mkdirSync(join(dsh.dshHome, 'devloop'), { recursive: true })
+  const projects = roots.map((root) => ({ root, addedAt: '2026-01-01', note: 'kept' }))
+  writeFileSync(join(dsh.dshHome, 'devloop', 'projects.json'), JSON.stringify({ version: 1, projects }))
+}
+
+/** Waits until the plugin has ticked `count` times more. */
+async function beats(web, count) {
+  const first = (await web.projects()).beats
+  await until(`${count} beats`, async () => {
+    const { beats } = await web.projects()
+    return { ok: beats >= first + count, value: beats }
+  })
+}
+
+/** Process ids of everything below a process, from /proc. */
+function descendants(pid) {
+  const parents = new Map()
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]))
+    } catch {
+      // It ended while we looked.
+    }
+  }
+  const below = (parent) => [...parents].filter(([, of]) => of === parent).flatMap(([child]) => [child, ...below(child)])
+  return below(pid)
+}
+
+test('the tarball is added to the web profile and its layer is composed', async () => {
+  await dsh.call(['plugin', '--profile', 'web', 'add', tarball])
+  const dump = await dsh.call(['--profile', 'web', '--dump-config'])
+  assert.match(dump, /^# == @jhfnetboy\/dsh-devloop$/m)
+  assert.match(dump, /^- id: devloop$/m)
+  const installed = dsh.profileFile(`node_modules/${PACKAGE}`)
+  for (const file of ['docs/Install.md', 'LICENSE', 'templates/cordis.patch.yml', 'lib/index.js', 'dashboard/index.html']) {
+    assert.ok(existsSync(join(installed, file)), file)
+  }
+  const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
+  assert.deepEqual(Object.keys(manifest.scripts ?? {}), [], 'a script of ours would stop the installation')
+  assert.match((await cli('--version')).stdout, new RegExp(manifest.version.replaceAll('.', '\\.')))
+})
+
+test('a stranger gets 403 everywhere, this machine gets the page', async () => {
+  const root = join(dsh.box, 'fence')
+  await sampleRepository(root, dsh.env)
+  const web = await dsh.web(root, ['--trusted-host', 'box.example'])
+  try {
+    for (const path of ['/devloop', '/devloop/', '/devloop/app.js', '/devloop/app.css', '/devloop/api/projects', '/devloop/x']) {
+      assert.equal((await web.get(path, { host: 'evil.example' })).status, 403, path)
+      assert.equal((await web.get(path, { 'sec-fetch-site': 'cross-site' })).status, 403, path)
+      assert.equal((await web.get(path, { origin: 'http://evil.example' })).status, 403, path)
+    }
+    assert.equal((await web.get('/devloop/', { host: 'box.example' })).status, 200, 'a --trusted-host name')
+    const page = await web.get('/devloop/')
+    assert.equal(page.status, 200)
+    assert.match(page.headers['content-security-policy'], /default-src 'none'/)
+    const { engine, projects } = await web.projects()
+    assert.ok(engine.ok, engine.detail)
+    assert.deepEqual(projects.map((p) => [p.root, p.own]), [[root, true]])
+  } finally {
+    assert.equal((await web.stop()).code, 0)
+  }
+})
+
+test('an unarmed folder and a bare .devloop are never written to', async () => {
+  const bare = join(dsh.box, 'bare')
+  const plain = join(dsh.box, 'plain')
+  await sampleRepository(bare, dsh.env)
+  mkdirSync(join(bare, '.devloop'))
+  mkdirSync(plain)
+  const before = [snapshot(bare), snapshot(plain)]
+  listProjects([plain])
+  const web = await dsh.web(bare)
+  try {
+    await until('both projects are looked at', async () => {
+      const { projects } = await web.projects()
+      return { ok: projects.length === 2 && projects.every(settled), value: projects }
+    })
+    await beats(web, 3)
+  } finally {
+    await web.stop()
+    listProjects([])
+  }
+  assert.deepEqual([snapshot(bare), snapshot(plain)], before)
+})
+
+test('a bad configuration is repaired and shown, and the host goes on', async () => {
+  const root = join(dsh.box, 'badly')
+  mkdirSync(root)
+  profileLayer(row({ root, tickIntervalMs: 'often', agentBackend: ['noop'], tickIntervalMS: 5, budget: 'lots' }))
+  const registry = join(dsh.dshHome, 'devloop', 'projects.json')
+  mkdirSync(join(dsh.dshHome, 'devloop'), { recursive: true })
+  writeFileSync(registry, '{ this is not json')
+  const web = await dsh.web(root)
+  try {
+    const seen = await until('the reports are shown', async () => {
+      const value = await web.projects()
+      return { ok: value.reports.length >= 2 && value.projects.length > 0 && settled(value.projects[0]), value }
+    })
+    assert.ok(seen.reports.some((text) => text.includes('tickIntervalMs: must be a number')), JSON.stringify(seen.reports))
+    assert.ok(seen.reports.some((text) => /tickIntervalMS.*nearest known key is tickIntervalMs/.test(text)), JSON.stringify(seen.reports))
+    assert.match(seen.registryError, /projects\.json/)
+    profileLayer(row('just words'))
+    await until('the edited configuration is judged', async () => {
+      const { reports } = await web.projects()
+      return { ok: reports.some((text) => text.includes('must be a mapping')), value: reports }
+    })
+    assert.ok(web.running)
+  } finally {
+    assert.equal((await web.stop()).code, 0)
+    profileLayer([])
+  }
+  assert.equal(readFileSync(registry, 'utf8'), '{ this is not json', 'a list that cannot be read is never written over')
+  rmSync(registry)
+})
+
+test('a live unload leaves nothing behind, a live load starts again', async () => {
+  const root = join(dsh.box, 'unload')
+  await sampleRepository(root, dsh.env)
+  const web = await dsh.web(root)
+  try {
+    await beats(web, 1)
+    const ours = async () => (await web.get('/devloop/api/projects')).body.startsWith('{"ok":true')
+    profileLayer([{ id: 'devloop', disabled: true }])
+    await until('the routes are gone', async () => ({ ok: !(await ours()) }))
+    assert.deepEqual(descendants(web.child.pid), [], 'processes of ours are still there')
+    profileLayer([])
+    await until('the routes are back', async () => ({ ok: await ours() }))
+    assert.ok(web.running)
+  } finally {
+    assert.equal((await web.stop()).code, 0)
+  }
+})
+
+test('the built folder itself can be added', async () => {
+  const other = new Dsh(dsh.binary)
+  try {
+    await other.call(['plugin', '--profile', 'web', 'add', join(repository, 'npm/dsh-devloop')])
+    const web = await other.web(other.box)
+    const { engine, projects } = await web.projects()
+    assert.ok(engine.ok, engine.detail)
+    assert.equal(projects[0].root, other.box)
+    assert.equal((await web.stop()).code, 0)
+  } finally {
+    await other.end()
+  }
+})
+
+test('after a removal the profile is as it was', async () => {
+  await dsh.call(['plugin', '--profile', 'web', 'remove', PACKAGE])
+  assert.doesNotMatch(await dsh.call(['--profile', 'web', '--dump-config']), /devloop/)
+  const web = await dsh.web(dsh.box)
+  assert.equal((await web.get('/devloop/api/projects')).body.startsWith('{"ok":true'), false)
+  assert.equal((await web.stop()).code, 0)
+})
