@@ -8,10 +8,7 @@ use std::process::Command;
 pub fn run(args: &[String]) -> Result<(), String> {
     // `npm start -- /path` arrives as the path alone, `cargo xtask start -- /path` with the dashes.
     let args = args.iter().filter(|word| *word != "--");
-    crate::guest::run(&[])?;
-    tools::run(tools::cargo().args(["build", "--package", "devloop-cli"]))?;
-    let name = format!("devloop{}", std::env::consts::EXE_SUFFIX);
-    let program = tools::target_dir()?.join("debug").join(name);
+    let program = crate::help::cli()?;
     // npm and pnpm change to the root; a relative path must mean what the person typed.
     let typed_in = std::env::var_os("INIT_CWD").map(PathBuf::from).or_else(|| std::env::current_dir().ok());
     let mut demo = Command::new(program);

@@ -24,6 +24,12 @@ const PARTS: &[Part] = &[
         run: rust,
     },
     Part {
+        name: "help",
+        what: "the help of every verb is what docs/cli.md says",
+        needs: "crates/devloop-host/src/supervisor.rs",
+        run: help,
+    },
+    Part {
         name: "dist",
         what: "addon, CLI and plugin, packed in the form for tests",
         needs: "crates/devloop-host/src/supervisor.rs",
@@ -117,6 +123,11 @@ fn rust() -> Result<Vec<String>, String> {
     command.args(["test", "--workspace"]).args(NOT_TESTED_BY_CARGO);
     let lines = tee(&mut command, |line| line.starts_with("test result:"))?;
     Ok(vec![add_up(&lines)])
+}
+
+fn help() -> Result<Vec<String>, String> {
+    crate::help::run(&["--check".to_owned()])?;
+    Ok(vec!["docs/cli.md is current".to_owned()])
 }
 
 fn dist() -> Result<Vec<String>, String> {
