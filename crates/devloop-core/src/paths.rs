@@ -1,0 +1,57 @@
+//! Path globs as far as the core needs them: whether one is acceptable, and whether two can meet.
+//! Matching real paths is the host's.
+
+use alloc::string::String;
+
+/// The rule a glob breaks, if any.
+#[must_use]
+pub fn pattern_fault(glob: &str) -> Option<&'static str> {
+    let relative = !glob.starts_with(['!', '/']) && !glob.split('/').any(|part| part == "..");
+    let sane = !glob.trim().is_empty() && glob.chars().count() <= 1024 && !glob.contains(['\0', '\\']);
+    (!relative || !sane).then_some("a relative glob without '..', a leading '!' or '/'")
+}
+
+/// The part of a glob before its first wildcard, case-folded: file systems that fold case exist.
+fn literal_prefix(glob: &str) -> String {
+    let glob = glob.strip_prefix("./").unwrap_or(glob);
+    let end = glob.find(['*', '?', '[', '{']).unwrap_or(glob.len());
+    glob[..end].to_lowercase()
+}
+
+/// Whether two globs could name the same path: unless their literal prefixes diverge, they could.
+#[must_use]
+pub fn overlap(a: &str, b: &str) -> bool {
+    let (a, b) = (literal_prefix(a), literal_prefix(b));
+    a.starts_with(&b) || b.starts_with(&a)
+}
+
+/// Whether any glob of one list could meet any of the other.
+#[must_use]
+pub fn lists_overlap(a: &[String], b: &[String]) -> bool {
+    a.iter().any(|x| b.iter().any(|y| overlap(x, y)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_overlap_unless_their_literal_prefixes_diverge() {
+        for (a, b) in [("src/**", "src/a.rs"), ("**", "x"), ("SRC/a", "src/A*"), ("a", "ab"), ("./a", "a")] {
+            assert!(overlap(a, b) && overlap(b, a), "{a} {b}");
+        }
+        for (a, b) in [("src/a/**", "src/b/**"), ("docs/x", "src/x")] {
+            assert!(!overlap(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_could_widen_a_scope_are_refused() {
+        for bad in ["", " ", "!a", "/a", "..", "a/../b", "a\0b", "a\\b"] {
+            assert!(pattern_fault(bad).is_some(), "{bad:?}");
+        }
+        for good in ["**", "src/*.rs", "a..b", "...", "src/{a,b}/**"] {
+            assert!(pattern_fault(good).is_none(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What a finished dispatch returned, as facts. Judging it is `settle`'s work.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::ids::{DispatchId, Oid};
+use crate::plan::PlannedTask;
+use crate::review::Review;
+use crate::units::{Tokens, UsdMicros, WallMs};
+
+data! {
+    /// The end of one operation. May arrive late, twice or for a lease that is gone.
+    pub struct Report {
+        /// The operation.
+        pub dispatch: DispatchId,
+        /// The epoch of the lease it ran under.
+        pub epoch: u32,
+        /// What it used, when the backend says so.
+        pub usage: Option<Usage>,
+        /// How it ended.
+        pub outcome: Outcome,
+    }
+
+    /// What a dispatch used.
+    #[derive(Copy)]
+    pub struct Usage {
+        /// Tokens; all zero when only money was reported.
+        pub tokens: Tokens,
+        /// Money, when the backend reports money.
+        pub cost: Option<UsdMicros>,
+    }
+
+    /// How an operation ended.
+    pub enum Outcome {
+        /// A plan.
+        Planned {
+            /// Its tasks.
+            tasks: Vec<PlannedTask>,
+        },
+        /// A worker says that it is done.
+        Worked {
+            /// Its own words, bounded.
+            summary: String,
+        },
+        /// A worker says that it cannot go on.
+        WorkBlocked {
+            /// Its own words, bounded.
+            summary: String,
+        },
+        /// A worker says that it failed.
+        WorkFailed {
+            /// Its own words, bounded.
+            summary: String,
+        },
+        /// The host committed the work.
+        Committed {
+            /// The commit.
+            head: Oid,
+        },
+        /// The worker left nothing to commit.
+        CommitEmpty,
+        /// The host would not commit.
+        CommitRefused {
+            /// Why.
+            why: CommitFault,
+            /// What was found, bounded.
+            detail: String,
+            /// The paths it is about.
+            paths: Vec<String>,
+        },
+        /// The checks ran or could not run.
+        Checked(CheckOutcome),
+        /// A reviewer's word.
+        Reviewed(Review),
+        /// The target now contains the head.
+        Merged {
+            /// The merge commit, which is the target's tip.
+            commit: Oid,
+        },
+        /// The target contained the head already.
+        AlreadyMerged {
+            /// The target's tip.
+            tip: Oid,
+        },
+        /// The merge was not published.
+        NotMerged {
+            /// Why.
+            why: MergeFault,
+            /// What was found, bounded.
+            detail: String,
+            /// The paths it is about.
+            paths: Vec<String>,
+        },
+        /// The target was merged into the branch.
+        Refreshed {
+            /// The branch's new head.
+            head: Oid,
+            /// The target commit it now starts from.
+            base: Oid,
+        },
+        /// A merge was taken back.
+        Reverted {
+            /// The revert commit, which is the target's tip.
+            commit: Oid,
+            /// The task's change again on top of it: the branch's new head, from which a rework continues.
+            reapplied: Oid,
+        },
+        /// Nothing usable came back.
+        NoResult {
+            /// What is known of it, bounded.
+            detail: String,
+        },
+        /// Something came back that is not a result of this dispatch.
+        InvalidResult {
+            /// What is wrong with it, bounded.
+            detail: String,
+        },
+        /// The operation failed.
+        Failed {
+            /// Whose fault.
+            class: FailureClass,
+            /// What is known of it, bounded.
+            detail: String,
+        },
+        /// No provider was reached; nothing was spent.
+        Refused {
+            /// Why, bounded.
+            detail: String,
+        },
+    }
+
+    /// The checks of a commit.
+    pub enum CheckOutcome {
+        /// All passed.
+        Green,
+        /// Some failed.
+        Red {
+            /// The failing commands as one line each, at most 50.
+            commands: Vec<String>,
+            /// The end of their output, bounded.
+            output: String,
+        },
+        /// A check could not start or timed out: never the task's fault.
+        Unavailable {
+            /// Why, bounded.
+            detail: String,
+        },
+    }
+
+    /// Why the host would not commit.
+    #[derive(Copy)]
+    pub enum CommitFault {
+        /// Paths outside the contract.
+        Scope,
+        /// The changed paths could not be told.
+        ScopeUnknown,
+        /// Something that looks like a secret.
+        Secret,
+        /// The primary checkout changed during the run.
+        Escaped,
+        /// The worker's branch moved after it was ended.
+        Late,
+        /// The branch name is taken by other work.
+        BranchTaken,
+        /// git would not.
+        Git,
+    }
+
+    /// Why a merge, refresh or revert was not published.
+    #[derive(Copy)]
+    pub enum MergeFault {
+        /// Both sides changed the same lines.
+        Conflict,
+        /// The target moved and its change overlaps the task's paths.
+        Overlap,
+        /// The target moved during the merge.
+        LostSwap,
+        /// The candidate is red though the head was green.
+        CandidateRed,
+        /// The candidate could not be checked.
+        ChecksUnavailable,
+        /// The user's checkout is in the way: dirty, or a merge of a person in progress.
+        Checkout,
+        /// The target no longer contains the last merge.
+        Rewound,
+        /// Somebody committed on top of the merge that should be taken back.
+        BuriedMerge,
+        /// The head or base is not in the repository.
+        UnknownCommit,
+        /// git would not.
+        Git,
+    }
+
+    /// Whose fault a failure is.
+    pub enum FailureClass {
+        /// The task's: the model worked and failed.
+        Task,
+        /// It ran into its deadline.
+        Deadline,
+        /// It was ended on request.
+        Cancelled,
+        /// The provider's account has no credit.
+        OutOfCredit,
+        /// The provider's limit is reached.
+        RateLimited {
+            /// When it resets, if known.
+            until: Option<WallMs>,
+        },
+        /// The login is no longer valid.
+        LoginExpired,
+        /// The provider is overloaded.
+        Overloaded,
+        /// The network is down.
+        NetworkDown,
+        /// The machine: disk, descriptors, permissions.
+        Machine,
+    }
+}
+
+impl FailureClass {
+    /// Whether the route is at fault, not the task.
+    #[must_use]
+    pub fn is_route(&self) -> bool {
+        match self {
+            FailureClass::OutOfCredit
+            | FailureClass::RateLimited { .. }
+            | FailureClass::LoginExpired
+            | FailureClass::Overloaded
+            | FailureClass::NetworkDown => true,
+            FailureClass::Task
+            | FailureClass::Deadline
+            | FailureClass::Cancelled
+            | FailureClass::Machine => false,
+        }
+    }
+}
