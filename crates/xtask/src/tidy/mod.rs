@@ -33,6 +33,7 @@ const RULES: &[Rule] = &[
     ("function length", sizes::functions),
     ("first line", words::first_lines),
     ("banned words", words::banned),
+    ("no unwrap", words::unwraps),
     ("every file is reached", reach::dead_files),
     ("paths in documents", docs::paths),
     ("WIT digest", docs::wit_digest),
@@ -46,6 +47,7 @@ const IN_GRACE: &[&str] = &[
     "line length",
     "function length",
     "first line",
+    "no unwrap",
     "every file is reached",
     "invariants have tests",
 ];

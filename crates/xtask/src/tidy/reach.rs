@@ -14,9 +14,17 @@ struct Child {
 pub fn dead_files(tree: &Tree) -> Vec<Finding> {
     let reached = reached(tree);
     tree.with_extension(&["rs"])
-        .filter(|(path, _)| !reached.contains_key(*path))
+        .filter(|(path, _)| !reached.contains_key(*path) && !is_named_by_path(tree, path))
         .map(|(path, _)| Finding::new(path, "is reached by no `mod`: declare it or delete it"))
         .collect()
+}
+
+/// Whether other code hands the file to a compiler by its path: a string that ends in folder and file name.
+fn is_named_by_path(tree: &Tree, path: &str) -> bool {
+    let mut parts = path.rsplitn(3, '/');
+    let (Some(name), Some(folder)) = (parts.next(), parts.next()) else { return false };
+    let ending = format!("{folder}/{name}\"");
+    tree.with_extension(&["rs"]).any(|(other, text)| other != path && text.contains(&ending))
 }
 
 /// The files that are built for tests only: test targets, and what stands under `#[cfg(test)]`.
@@ -140,10 +148,14 @@ mod tests {
             ("crates/a/odd.rs", ""),
             ("crates/a/tests/it.rs", "mod common;"),
             ("crates/a/tests/common.rs", ""),
+            ("crates/a/build.rs", "fn main() { compile(\"kits/probe.rs\") }"),
+            ("crates/a/kits/probe.rs", ""),
+            ("crates/a/kits/dead.rs", ""),
             ("crates/a/probe/Cargo.toml", ""),
             ("crates/a/probe/src/main.rs", ""),
         ]);
-        let roots = vec!["crates/a/src/lib.rs".to_owned(), "crates/a/tests/it.rs".to_owned()];
+        let roots =
+            ["crates/a/src/lib.rs", "crates/a/build.rs", "crates/a/tests/it.rs"].map(str::to_owned).to_vec();
         tree.packages.push(Package { name: "a".to_owned(), roots, dependencies: vec![] });
         tree
     }
@@ -151,7 +163,7 @@ mod tests {
     #[test]
     fn a_file_that_no_mod_names_is_dead() {
         let at: Vec<String> = dead_files(&sample()).into_iter().map(|finding| finding.at).collect();
-        assert_eq!(at, ["crates/a/src/c.rs"]);
+        assert_eq!(at, ["crates/a/kits/dead.rs", "crates/a/src/c.rs"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Words: the first line that says what a file owns, and the words that no file may hold.
 
-use super::tokens;
 use super::tree::{Finding, Tree};
+use super::{reach, tokens};
 
 const SCRIPTS: [&str; 5] = ["ts", "mts", "mjs", "js", "cjs"];
 
@@ -52,6 +52,20 @@ pub fn banned(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// `unwrap()` in code that ships: a person would read a line number instead of a sentence.
+pub fn unwraps(tree: &Tree) -> Vec<Finding> {
+    let for_tests = reach::test_only(tree);
+    let ships = |path: &str| !for_tests.contains(path) && !path.contains("devloop-testkit/");
+    let mut findings = Vec::new();
+    for (path, text) in tree.with_extension(&["rs"]).filter(|(path, _)| ships(path)) {
+        let found = tokens::without_tests(text).unwrap_or_default();
+        for line in tokens::lines_of(&found, &[".", "unwrap", "("]) {
+            findings.push(Finding::on_line(path, line, "unwrap() outside tests: return an error"));
+        }
+    }
+    findings
+}
+
 /// `test.skip(`, `it.only(`, `{ skip: true }` and their like.
 fn skips(line: &str) -> bool {
     let call = |name: &str| {
@@ -82,6 +96,15 @@ mod tests {
         ]);
         let at: Vec<String> = super::first_lines(&tree).into_iter().map(|finding| finding.at).collect();
         assert_eq!(at, ["bad.rs:1", "empty.rs:1", "bad.ts:1"]);
+    }
+
+    #[test]
+    fn unwrapping_is_for_tests() {
+        let source = "fn a() { b().unwrap() }\nfn c() { b().unwrap_or(1) }\n#[cfg(test)] mod t { fn d() { b().unwrap() } }";
+        let tree =
+            Tree::of(&[("crates/a/src/lib.rs", source), ("crates/devloop-testkit/src/lib.rs", source)]);
+        let at: Vec<String> = super::unwraps(&tree).into_iter().map(|finding| finding.at).collect();
+        assert_eq!(at, ["crates/a/src/lib.rs:1"]);
     }
 
     #[test]
