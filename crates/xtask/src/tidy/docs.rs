@@ -14,7 +14,7 @@ const FOLDERS: [&str; 9] =
 const BUILT: [&str; 2] = ["crates/devloop-component/built", "npm/dsh-devloop/lib"];
 
 /// The documents whose paths are checked.
-fn documents(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+pub fn documents(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     let of_a_room = |path: &str| path.starts_with("docs/") || path.starts_with("npm/") || !path.contains('/');
     tree.with_extension(&["md"]).filter(move |(path, _)| of_a_room(path))
 }

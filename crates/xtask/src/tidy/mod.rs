@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house, each one small function over the tree. It reads, and with
 //! `--fix` writes what can be generated; no rule runs a build.
 
+mod commands;
 mod docs;
 mod invariants;
 mod reach;
@@ -36,6 +37,7 @@ const RULES: &[Rule] = &[
     ("no unwrap", words::unwraps),
     ("every file is reached", reach::dead_files),
     ("paths in documents", docs::paths),
+    ("commands in documents", commands::named),
     ("WIT digest", docs::wit_digest),
     ("invariants have tests", invariants::named_tests),
 ];
@@ -43,6 +45,7 @@ const RULES: &[Rule] = &[
 /// Rules that only warn while the first rooms are being built side by side; the list must end empty.
 const IN_GRACE: &[&str] = &[
     "WIT digest",
+    "commands in documents",
     "file length",
     "line length",
     "function length",
