@@ -1,12 +1,20 @@
-// The packed plugin inside the real DSH: it is added, ticks a project to the end of a scripted night, refuses strangers,
-// survives a bad configuration, and leaves nothing behind. Needs `cargo xtask dist` (or `dist --quick`) before.
+// The packed plugin inside the real DSH: it is added, ticks a project to the end of a scripted night, refuses
+// strangers, survives a bad configuration, and leaves nothing behind. Needs `cargo xtask dist` before.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
-import { Dsh, distFolder, installHost, repository, sampleRepository, snapshot, until } from './lib/harness.mjs'
+import {
+  Dsh,
+  distFolder,
+  installHost,
+  repository,
+  sampleRepository,
+  snapshot,
+  until,
+} from './lib/harness.mjs'
 
 const run = promisify(execFile)
 const PACKAGE = '@jhfnetboy/dsh-devloop'
@@ -14,7 +22,9 @@ let dsh
 let tarball
 
 before(async () => {
-  tarball = readdirSync(join(distFolder, 'test')).map((name) => join(distFolder, 'test', name)).find((name) => name.endsWith('.tgz'))
+  tarball = readdirSync(join(distFolder, 'test'))
+    .map((name) => join(distFolder, 'test', name))
+    .find((name) => name.endsWith('.tgz'))
   assert.ok(tarball, 'no tarball; run `cargo xtask dist --quick` first')
   dsh = new Dsh(await installHost())
 })
@@ -62,7 +72,8 @@ function descendants(pid) {
       // It ended while we looked.
     }
   }
-  const below = (parent) => [...parents].filter(([, of]) => of === parent).flatMap(([child]) => [child, ...below(child)])
+  const below = (parent) =>
+    [...parents].filter(([, of]) => of === parent).flatMap(([child]) => [child, ...below(child)])
   return below(pid)
 }
 
@@ -72,7 +83,13 @@ test('the tarball is added to the web profile and its layer is composed', async 
   assert.match(dump, /^# == @jhfnetboy\/dsh-devloop$/m)
   assert.match(dump, /^- id: devloop$/m)
   const installed = dsh.profileFile(`node_modules/${PACKAGE}`)
-  for (const file of ['docs/Install.md', 'LICENSE', 'templates/cordis.patch.yml', 'lib/index.js', 'dashboard/index.html']) {
+  for (const file of [
+    'docs/Install.md',
+    'LICENSE',
+    'templates/cordis.patch.yml',
+    'lib/index.js',
+    'dashboard/index.html',
+  ]) {
     assert.ok(existsSync(join(installed, file)), file)
   }
   const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
@@ -85,7 +102,14 @@ test('a stranger gets 403 everywhere, this machine gets the page', async () => {
   await sampleRepository(root, dsh.env)
   const web = await dsh.web(root, ['--trusted-host', 'box.example'])
   try {
-    for (const path of ['/devloop', '/devloop/', '/devloop/app.js', '/devloop/app.css', '/devloop/api/projects', '/devloop/x']) {
+    for (const path of [
+      '/devloop',
+      '/devloop/',
+      '/devloop/app.js',
+      '/devloop/app.css',
+      '/devloop/api/projects',
+      '/devloop/x',
+    ]) {
       assert.equal((await web.get(path, { host: 'evil.example' })).status, 403, path)
       assert.equal((await web.get(path, { 'sec-fetch-site': 'cross-site' })).status, 403, path)
       assert.equal((await web.get(path, { origin: 'http://evil.example' })).status, 403, path)
@@ -96,7 +120,10 @@ test('a stranger gets 403 everywhere, this machine gets the page', async () => {
     assert.match(page.headers['content-security-policy'], /default-src 'none'/)
     const { engine, projects } = await web.projects()
     assert.ok(engine.ok, engine.detail)
-    assert.deepEqual(projects.map((p) => [p.root, p.own]), [[root, true]])
+    assert.deepEqual(
+      projects.map((p) => [p.root, p.own]),
+      [[root, true]],
+    )
   } finally {
     assert.equal((await web.stop()).code, 0)
   }
@@ -127,7 +154,9 @@ test('an unarmed folder and a bare .devloop are never written to', async () => {
 test('a bad configuration is repaired and shown, and the host goes on', async () => {
   const root = join(dsh.box, 'badly')
   mkdirSync(root)
-  profileLayer(row({ root, tickIntervalMs: 'often', agentBackend: ['noop'], tickIntervalMS: 5, budget: 'lots' }))
+  profileLayer(
+    row({ root, tickIntervalMs: 'often', agentBackend: ['noop'], tickIntervalMS: 5, budget: 'lots' }),
+  )
   const registry = join(dsh.dshHome, 'devloop', 'projects.json')
   mkdirSync(join(dsh.dshHome, 'devloop'), { recursive: true })
   writeFileSync(registry, '{ this is not json')
@@ -135,10 +164,19 @@ test('a bad configuration is repaired and shown, and the host goes on', async ()
   try {
     const seen = await until('the reports are shown', async () => {
       const value = await web.projects()
-      return { ok: value.reports.length >= 2 && value.projects.length > 0 && settled(value.projects[0]), value }
+      return {
+        ok: value.reports.length >= 2 && value.projects.length > 0 && settled(value.projects[0]),
+        value,
+      }
     })
-    assert.ok(seen.reports.some((text) => text.includes('tickIntervalMs: must be a number')), JSON.stringify(seen.reports))
-    assert.ok(seen.reports.some((text) => /tickIntervalMS.*nearest known key is tickIntervalMs/.test(text)), JSON.stringify(seen.reports))
+    assert.ok(
+      seen.reports.some((text) => text.includes('tickIntervalMs: must be a number')),
+      JSON.stringify(seen.reports),
+    )
+    assert.ok(
+      seen.reports.some((text) => /tickIntervalMS.*nearest known key is tickIntervalMs/.test(text)),
+      JSON.stringify(seen.reports),
+    )
     assert.match(seen.registryError, /projects\.json/)
     profileLayer(row('just words'))
     await until('the edited configuration is judged', async () => {
@@ -150,7 +188,11 @@ test('a bad configuration is repaired and shown, and the host goes on', async ()
     assert.equal((await web.stop()).code, 0)
     profileLayer([])
   }
-  assert.equal(readFileSync(registry, 'utf8'), '{ this is not json', 'a list that cannot be read is never written over')
+  assert.equal(
+    readFileSync(registry, 'utf8'),
+    '{ this is not json',
+    'a list that cannot be read is never written over',
+  )
   rmSync(registry)
 })
 

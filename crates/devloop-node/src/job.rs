@@ -1,4 +1,4 @@
-//! Calls off the JavaScript thread. It owns the rule that a panic becomes a rejected promise and never an abort.
+//! Calls off the JavaScript thread. It owns the rule that a panic becomes a rejected promise, never an abort.
 
 use napi::{Env, Error, Result, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};

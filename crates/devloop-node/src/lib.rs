@@ -1,5 +1,5 @@
-//! The addon: one supervisor per project for Node. Strings of JSON cross the boundary, nothing else; it decides nothing,
-//! and neither a panic nor an error of the engine may end the process that loaded it.
+//! The addon: one supervisor per project for Node. Strings of JSON cross the boundary, nothing else. It decides
+//! nothing, and neither a panic nor an error of the engine may end the process that loaded it.
 
 mod job;
 
@@ -87,8 +87,8 @@ impl Shared {
         }
     }
 
-    /// One call on the open engine, then the view is renewed. After a panic the engine is dropped, and the next call opens
-    /// the project anew: a half-done call must not be followed by another on the same engine.
+    /// One call on the engine, opened when it is not, then the view is renewed. After a panic the engine is
+    /// dropped and the next call opens the project anew: nothing may run on a half-done call.
     fn call<T: serde::Serialize>(
         &self,
         call: impl FnOnce(&mut Engine) -> std::result::Result<T, HostError>,
@@ -133,7 +133,8 @@ pub struct Supervisor {
 
 #[napi]
 impl Supervisor {
-    /// `optionsJson` is `{root, devloopHome, config}`; `notify` gets messages as JSON. Nothing is touched before `open`.
+    /// `optionsJson` is `{root, devloopHome, config}`; `notify` gets messages as JSON. Nothing is touched before
+    /// the first call.
     #[napi(constructor, catch_unwind)]
     pub fn new(options_json: String, notify: Function<'_, String, ()>) -> Result<Self> {
         let settings = Settings::parse(&options_json).map_err(napi::Error::from_reason)?;
@@ -142,13 +143,7 @@ impl Supervisor {
         Ok(Supervisor { shared: Arc::new(Shared { slot, view, settings, notify: Arc::new(notify) }) })
     }
 
-    /// Takes the project, or refuses with one sentence. Every later call does the same when it has to.
-    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
-    pub fn open(&self) -> AsyncTask<Job> {
-        self.job(|shared| shared.call(|_| Ok(())))
-    }
-
-    /// One tick; dispatches go on after it.
+    /// One tick; dispatches go on after it. The first takes the project, or refuses with one sentence.
     #[napi(catch_unwind, ts_return_type = "Promise<string>")]
     pub fn tick(&self) -> AsyncTask<Job> {
         self.job(|shared| shared.call(Engine::tick))

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: builds what is published under npm/ and packs it. It owns the folders' contents and the two forms
-//! of the tarball; which tests use them is not its business.
+//! `cargo xtask dist`: builds what is published under npm/ and packs it. It owns the folders' contents and
+//! the two forms of the tarball; which tests use them is not its business.
 
 use crate::tools;
 use serde_json::{Map, Value, json};
@@ -20,8 +20,8 @@ struct Plan {
     platform: &'static str,
 }
 
-/// Builds addon, CLI and TypeScript, fills npm/, and packs the tarballs into `target/dist-npm`. With `--quick` the CLI is
-/// the development build and only the test form is packed.
+/// Builds addon, CLI and TypeScript, fills npm/, packs the tarballs into `target/dist-npm`. With `--quick`
+/// the CLI is the development build and only the test form is packed.
 pub fn run(args: &[String]) -> Result<(), String> {
     let quick = match args {
         [] => false,
@@ -94,7 +94,7 @@ fn platform_packages(npm: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Every package carries the version of the workspace; a forgotten one would install an engine of another version.
+/// Every package carries the version of the workspace; a forgotten one would install another engine.
 fn versions_agree(plan: &Plan) -> Result<(), String> {
     let mut folders = platform_packages(&plan.npm)?;
     folders.push(plan.main_folder());

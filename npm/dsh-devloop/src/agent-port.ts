@@ -1,5 +1,5 @@
-// The one callback from the engine into JavaScript. Messages are JSON strings; whatever arrives, nothing is thrown back
-// into the thread that called.
+// The one callback from the engine into JavaScript. Messages are JSON strings; whatever arrives, nothing is
+// thrown back at the caller.
 import { sentence } from './config.js'
 
 /** What the engine may say: a dispatch has finished, tick at once. */
@@ -8,7 +8,10 @@ export interface PortMessage {
 }
 
 /** Makes the callback of one project. After `dispose` it is deaf. */
-export function agentPort(wake: () => void, report: (problem: string) => void): { notify: (m: string) => void; dispose: () => void } {
+export function agentPort(
+  wake: () => void,
+  report: (problem: string) => void,
+): { notify: (m: string) => void; dispose: () => void } {
   let deaf = false
   return {
     notify(message) {

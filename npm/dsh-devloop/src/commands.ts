@@ -1,52 +1,41 @@
-// The slash command `/devloop`: words of an operator become commands of the engine, and its views become text.
+// The slash command `/devloop`: words of an operator become commands of the engine, its views become text.
 import { parseArgs } from 'node:util'
+import type { ParseArgsConfig } from 'node:util'
 import { sentence } from './config.js'
 import type { CommandAnswer, CommandCall, HostContext } from './host.js'
-import type { Loops, ProjectLoop } from './timer.js'
+import type { Loops } from './timer.js'
 
-const USAGE = [
-  '/devloop status',
-  '/devloop answer <answer> [--fresh] [--hold <key>] [--revision <n>]',
-  '/devloop pause [--now]',
-  '/devloop resume [--task <id>] [--reset-cost]',
-].join('\n')
+const USAGE = `/devloop status
+/devloop answer <answer> [--fresh] [--hold <key>] [--revision <n>]
+/devloop pause [--now]
+/devloop resume [--task <id>] [--reset-cost]`
 
-const wish = (wish: object): { verb: 'command'; command: object } => ({ verb: 'command', command: { by: 'chat', wish } })
+const flag = { type: 'boolean' } as const
+const text = { type: 'string' } as const
+/** Each word with its options; an option of another word is refused. */
+const OPTIONS = {
+  status: {},
+  answer: { fresh: flag, hold: text, revision: text },
+  pause: { now: flag },
+  resume: { task: text, 'reset-cost': flag },
+}
 
-/** What an operator typed, as the engine's command; throws a sentence for what cannot be meant. */
-export function parseWords(rawInput: string): { verb: 'status' } | { verb: 'command'; command: object } {
-  const args = rawInput.trim().split(/\s+/).filter((word) => word !== '')
-  const verb = args.shift() ?? 'status'
-  const options = {
-    hold: { type: 'string' }, revision: { type: 'string' }, task: { type: 'string' },
-    now: { type: 'boolean' }, fresh: { type: 'boolean' }, 'reset-cost': { type: 'boolean' },
-  } as const
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true, strict: true })
-  const only = (allowed: string[], words: number): void => {
-    const stray = Object.keys(values).find((key) => !allowed.includes(key))
-    if (stray !== undefined) throw new Error(`--${stray} does not belong to ${verb}\n${USAGE}`)
-    if (positionals.length !== words) throw new Error(`${verb} takes ${words === 0 ? 'no word' : 'one answer'}\n${USAGE}`)
-  }
-  switch (verb) {
-    case 'status':
-      only([], 0)
-      return { verb }
-    case 'answer': {
-      only(['fresh', 'hold', 'revision'], 1)
-      const revision = values.revision === undefined ? null : Number(values.revision)
-      if (revision !== null && !Number.isSafeInteger(revision)) throw new Error(`--revision must be a number\n${USAGE}`)
-      const answer = (positionals[0] ?? '').replaceAll('-', '_') + (values.fresh ? '_fresh' : '')
-      return wish({ answer: { answer, hold: values.hold ?? null, revision } })
-    }
-    case 'pause':
-      only(['now'], 0)
-      return wish({ pause: { now: values.now === true } })
-    case 'resume':
-      only(['task', 'reset-cost'], 0)
-      return wish({ resume: { task: values.task ?? null, reset_cost: values['reset-cost'] === true } })
-    default:
-      throw new Error(`unknown word "${verb}"\n${USAGE}`)
-  }
+/** The wish that an operator typed, undefined for `status`; throws a sentence for what cannot be meant. */
+export function parseWords(rawInput: string): object | undefined {
+  const args = rawInput.trim().split(/\s+/)
+  const verb = args.shift() || 'status'
+  if (!Object.hasOwn(OPTIONS, verb)) throw new Error(`unknown word "${verb}"\n${USAGE}`)
+  const options: NonNullable<ParseArgsConfig['options']> = OPTIONS[verb as keyof typeof OPTIONS]
+  const { values: given, positionals } = parseArgs({ args, options, allowPositionals: true, strict: true })
+  if (positionals.length !== (verb === 'answer' ? 1 : 0)) throw new Error(USAGE)
+  if (verb === 'pause') return { pause: { now: given['now'] ?? false } }
+  if (verb === 'resume')
+    return { resume: { task: given['task'] ?? null, reset_cost: given['reset-cost'] ?? false } }
+  if (verb === 'status') return undefined
+  const revision = given['revision'] === undefined ? null : Number(given['revision'])
+  if (revision !== null && !Number.isSafeInteger(revision)) throw new Error('--revision must be a number')
+  const answer = (positionals[0] ?? '').replaceAll('-', '_') + (given['fresh'] ? '_fresh' : '')
+  return { answer: { answer, hold: given['hold'] ?? null, revision } }
 }
 
 /** The folder of the chat session the command came from. */
@@ -58,13 +47,11 @@ function folderOf(call: CommandCall): string | undefined {
 
 async function handle(loops: Loops, call: CommandCall): Promise<CommandAnswer> {
   try {
-    const words = parseWords(call.rawInput)
-    const view = loops.view()
-    if (!view.engine.ok) return { kind: 'error', text: `DevLoop is not running: ${view.engine.detail}` }
-    const loop: ProjectLoop | undefined = loops.find(folderOf(call))
+    const wish = parseWords(call.rawInput)
+    const loop = loops.find(folderOf(call))
     if (!loop) return { kind: 'error', text: 'DevLoop has no project for this folder.' }
-    if (words.verb === 'status') return { kind: 'success', text: loop.statusText() }
-    return { kind: 'success', text: JSON.stringify(await loop.command(words.command)) }
+    if (!wish) return { kind: 'success', text: loop.statusText() }
+    return { kind: 'success', text: JSON.stringify(await loop.command({ by: 'chat', wish })) }
   } catch (error) {
     return { kind: 'error', text: sentence(error) }
   }

@@ -1,6 +1,6 @@
-// The plugin's configuration and the list of projects: repaired where a value makes no sense, and every repair reported.
-// It never throws: a refused configuration would end the user's `dsh web`. The loop's own keys pass through to the
-// engine, which judges them.
+// The plugin's configuration and the list of projects: repaired where a value makes no sense, every repair
+// reported. It never throws: a refused configuration would end the user's `dsh web`. The loop's own keys pass
+// through to the engine, which judges them.
 import { createHash } from 'node:crypto'
 import { readFileSync, realpathSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -19,20 +19,18 @@ export interface PluginConfig {
   reports: string[]
 }
 
-export const MIN_TICK_MS = 500
+const MIN_TICK_MS = 500
 const DEFAULT_TICK_MS = 2000
 const MAX_TICK_MS = 2 ** 31 - 1
-
-/** The keys this plugin obeys itself. `known` of `repairConfig` adds the engine's. */
-const OWN_KEYS = ['root', 'enabled', 'tickIntervalMs'] as const
+const OWN_KEYS = ['root', 'enabled', 'tickIntervalMs']
 
 /** Edit distance of two words, for the nearest known key. */
 function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
+  let row = [...Array(b.length + 1).keys()]
+  for (const [i, letter] of [...a].entries()) {
+    const next = [i + 1]
     for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swap = (row[j - 1] ?? 0) + (letter === b[j - 1] ? 0 : 1)
       next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
     }
     row = next
@@ -42,57 +40,50 @@ function distance(a: string, b: string): number {
 
 /** The known key that `key` most likely meant. */
 export function nearestKey(key: string, known: readonly string[]): string | undefined {
-  const ranked = known.map((k) => ({ k, d: distance(key.toLowerCase(), k.toLowerCase()) })).sort((a, b) => a.d - b.d)
-  const best = ranked[0]
-  return best && best.d <= Math.max(2, Math.ceil(key.length / 2)) ? best.k : undefined
+  const far = (other: string): number => distance(key.toLowerCase(), other.toLowerCase())
+  const best = [...known].sort((a, b) => far(a) - far(b))[0]
+  return best !== undefined && far(best) <= Math.max(2, key.length / 2) ? best : undefined
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Turns whatever stands in the profile into a configuration that works. Synchronous, total, never throws. */
+/**
+ * Turns whatever stands in the profile into a configuration that works; never throws. `known` are the engine's
+ * keys; without them every foreign key is passed on.
+ */
 export function repairConfig(raw: unknown, known: readonly string[] = [], cwd = process.cwd()): PluginConfig {
-  const config: PluginConfig = { root: resolve(cwd), enabled: true, tickIntervalMs: DEFAULT_TICK_MS, loop: {}, reports: [] }
-  if (raw !== undefined && raw !== null && !isRecord(raw)) {
-    config.reports.push('config: must be a mapping of keys; the defaults are in force')
-    return config
+  const reports: string[] = []
+  const given = isRecord(raw) ? raw : {}
+  if (raw !== undefined && raw !== null && !isRecord(raw)) reports.push('config: must be a mapping of keys')
+  const check = (key: string, fits: boolean, rule: string): void => {
+    if (!fits && (given[key] ?? undefined) !== undefined) reports.push(`config.${key}: ${rule}`)
   }
-  for (const [key, value] of Object.entries(raw ?? {})) {
-    if (value === undefined || value === null) continue
-    if (key === 'root') repairRoot(config, value)
-    else if (key === 'enabled') repairEnabled(config, value)
-    else if (key === 'tickIntervalMs') repairInterval(config, value)
-    else if (known.length > 0 && !known.includes(key)) reportUnknown(config, key, known)
-    else config.loop[key] = value
+
+  const isPath = typeof given['root'] === 'string' && given['root'] !== '' && !given['root'].includes('\0')
+  const root = resolve(cwd, isPath ? String(given['root']) : '.')
+  check('root', isPath, `must be a path; using ${root}`)
+
+  const enabled = given['enabled'] !== false
+  check('enabled', typeof given['enabled'] === 'boolean', 'must be true or false; using true')
+
+  const asked = given['tickIntervalMs']
+  const number = typeof asked === 'number' && Number.isFinite(asked) ? Math.round(asked) : DEFAULT_TICK_MS
+  const tickIntervalMs = Math.min(MAX_TICK_MS, Math.max(MIN_TICK_MS, number))
+  const range = `a whole number from ${MIN_TICK_MS} to ${MAX_TICK_MS}`
+  check('tickIntervalMs', asked === tickIntervalMs, `must be ${range}; using ${tickIntervalMs}`)
+
+  const loop: Record<string, unknown> = {}
+  for (const [key, value] of Object.entries(given)) {
+    if (OWN_KEYS.includes(key) || value === undefined || value === null) continue
+    if (known.length === 0 || known.includes(key)) loop[key] = value
+    else {
+      const near = nearestKey(key, [...OWN_KEYS, ...known])
+      reports.push(`config.${key}: unknown key, ignored${near ? `; the nearest known key is ${near}` : ''}`)
+    }
   }
-  return config
-}
-
-function reportUnknown(config: PluginConfig, key: string, known: readonly string[]): void {
-  const near = nearestKey(key, [...OWN_KEYS, ...known])
-  config.reports.push(`config.${key}: unknown key, ignored${near ? `; the nearest known key is ${near}` : ''}`)
-}
-
-function repairRoot(config: PluginConfig, value: unknown): void {
-  if (typeof value === 'string' && value !== '' && !value.includes('\0')) config.root = resolve(config.root, value)
-  else config.reports.push(`config.root: must be a path; using ${config.root}`)
-}
-
-function repairEnabled(config: PluginConfig, value: unknown): void {
-  if (typeof value === 'boolean') config.enabled = value
-  else config.reports.push('config.enabled: must be true or false; using true')
-}
-
-function repairInterval(config: PluginConfig, value: unknown): void {
-  if (typeof value !== 'number' || !Number.isFinite(value)) {
-    config.reports.push(`config.tickIntervalMs: must be a number of milliseconds; using ${DEFAULT_TICK_MS}`)
-    return
-  }
-  config.tickIntervalMs = Math.min(MAX_TICK_MS, Math.max(MIN_TICK_MS, Math.round(value)))
-  if (config.tickIntervalMs !== value) {
-    config.reports.push(`config.tickIntervalMs: ${value} is not possible; using ${config.tickIntervalMs}`)
-  }
+  return { root, enabled, tickIntervalMs, loop, reports }
 }
 
 /** The Standard Schema shape that the host calls; it always succeeds. */
@@ -131,7 +122,12 @@ function project(root: string, own: boolean): Project {
   } catch {
     // A folder that is gone keeps its written path; opening it says so.
   }
-  return { id: createHash('sha256').update(real).digest('hex').slice(0, 12), name: basename(real) || real, root: real, own }
+  return {
+    id: createHash('sha256').update(real).digest('hex').slice(0, 12),
+    name: basename(real) || real,
+    root: real,
+    own,
+  }
 }
 
 /** Reads `projects.json`; it is never written here, so nothing of it can be lost. A missing file is an empty list. */
@@ -153,8 +149,10 @@ export function readRegistry(ownRoot: string, home = devloopHome()): Registry {
 
 function parseRegistry(text: string): { roots: string[]; refused?: string } {
   const document: unknown = JSON.parse(text)
-  if (!isRecord(document) || !Array.isArray(document['projects'])) throw new Error('must be {"version": 1, "projects": [...]}')
-  if (document['version'] !== undefined && document['version'] !== 1) throw new Error('written by a newer DevLoop; update the plugin')
+  if (!isRecord(document) || !Array.isArray(document['projects']))
+    throw new Error('must be {"version": 1, "projects": [...]}')
+  if (document['version'] !== undefined && document['version'] !== 1)
+    throw new Error('written by a newer DevLoop; update the plugin')
   const roots: string[] = []
   let refused: string | undefined
   document['projects'].forEach((entry: unknown, i) => {

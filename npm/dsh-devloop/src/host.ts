@@ -1,5 +1,5 @@
-// The parts of a DSH context that the plugin touches, as types only. It imports no host package: what is written here
-// was seen on 0.1.0-rc.8, and everything optional is asked for at run time.
+// The parts of a DSH context that the plugin touches, as types only. It imports no host package: what is
+// written here was seen on 0.1.0-rc.8, and everything optional is asked for at run time.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** A route of the host's web server; raw node:http objects. */

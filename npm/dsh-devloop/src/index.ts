@@ -1,5 +1,5 @@
-// The plugin's entry: puts configuration, loops, page and commands together inside a DSH context. One hard inject, the
-// rest as it comes; nothing that happens here may end the user's DSH.
+// The plugin's entry: puts configuration, loops, page and commands together inside a DSH context. One hard
+// inject, the rest as it comes; nothing that happens here may end the user's DSH.
 import { Config, devloopHome, repairConfig, sentence } from './config.js'
 import { registerCommands } from './commands.js'
 import type { HostContext } from './host.js'
@@ -37,7 +37,7 @@ export function apply(ctx: HostContext, config: unknown): void {
   try {
     start(ctx, config, loadNative())
   } catch (error) {
-    // The last fence: without it an exception here would end `dsh web`. Nothing is shown, so at least say it once.
+    // Without this an exception here would end `dsh web`.
     console.error(`devloop is not running: ${sentence(error)}`)
   }
 }

@@ -1,5 +1,5 @@
-// The one file that knows the addon (and where its platform package lies). It answers with data: a missing or refused
-// addon is a sentence for the page, never an exception into the host.
+// The one file that knows the addon and where its platform package lies. It answers with data: a missing or
+// refused addon is a sentence for the page, never an exception into the host.
 import { createRequire } from 'node:module'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -8,15 +8,16 @@ import { sentence } from './config.js'
 
 /** One loop over one project. Every argument and answer is a string of JSON. */
 export interface NativeSupervisor {
-  /** Takes the project; refuses with a reason (unarmed, held by another, untrusted state). */
-  open(): Promise<string>
-  /** One tick; resolves when its decisions are recorded and its dispatches are under way. */
+  /**
+   * One tick; the first takes the project and may be refused with a reason (held by another, untrusted).
+   * Resolves when its decisions are recorded and its dispatches are under way.
+   */
   tick(): Promise<string>
   /** The last view, without waiting for a running tick. */
   view(): string
   command(commandJson: string): Promise<string>
   /** Cancels what is pending and lets go of the project; its leases stay for the next owner. */
-  close(): Promise<void>
+  close(): Promise<unknown>
 }
 
 export interface NativeModule {
@@ -33,7 +34,8 @@ export type NativeState = { ok: true; module: NativeModule; from: string } | { o
 export function platformName(): string {
   const { platform, arch } = process
   if (platform !== 'linux') return platform === 'win32' ? `win32-${arch}-msvc` : `${platform}-${arch}`
-  const header = (process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined)?.header
+  const header = (process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined)
+    ?.header
   return `linux-${arch}-${header?.glibcVersionRuntime ? 'gnu' : 'musl'}`
 }
 
@@ -59,7 +61,10 @@ export function loadNative(root = packageRoot): NativeState {
     const platform = platformName()
     const file = platformFile(`devloop.${platform}.node`, root)
     if (file === undefined) {
-      return { ok: false, error: `no engine for ${platform}: the package @jhfnetboy/dsh-devloop-${platform} is not installed` }
+      return {
+        ok: false,
+        error: `no engine for ${platform}: the package @jhfnetboy/dsh-devloop-${platform} is not installed`,
+      }
     }
     const module = require(file) as Partial<NativeModule>
     if (typeof module.Supervisor !== 'function' || typeof module.version !== 'function') {

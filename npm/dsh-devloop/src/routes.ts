@@ -1,5 +1,5 @@
-// The page and its one reading route, behind one fence: every request, assets included, is judged by the host's own
-// check where it has one, else by Host, Origin and fetch metadata. Nothing here writes.
+// The page and its one reading route, behind one fence: every request, assets included, is judged by the
+// host's own check where it has one, else by Host, Origin and fetch metadata. Nothing here writes.
 import { readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { fileURLToPath } from 'node:url'
@@ -38,13 +38,16 @@ export function ownFence(req: IncomingMessage, trustedHosts: readonly string[]):
   if (site !== undefined && site !== 'same-origin' && site !== 'none') return 403
   const origin = req.headers.origin
   if (origin === undefined) return undefined
-  return /^https?:\/\//.test(origin) && origin.replace(/^https?:\/\//, '').toLowerCase() === host ? undefined : 403
+  return /^https?:\/\//.test(origin) && origin.replace(/^https?:\/\//, '').toLowerCase() === host
+    ? undefined
+    : 403
 }
 
 /** 401, 403 or undefined for "let it through". A check that throws refuses. */
 export function refusal(ctx: HostContext, req: IncomingMessage): Refusal {
   try {
-    const connection = ctx.get('connection') as { requestRejection?: (req: IncomingMessage) => unknown } | undefined
+    const connection = ctx.get('connection') as
+      { requestRejection?: (req: IncomingMessage) => unknown } | undefined
     if (typeof connection?.requestRejection === 'function') {
       const verdict = connection.requestRejection(req)
       return verdict === undefined ? undefined : verdict === 401 ? 401 : 403
@@ -56,7 +59,14 @@ export function refusal(ctx: HostContext, req: IncomingMessage): Refusal {
   }
 }
 
-function send(req: IncomingMessage, res: ServerResponse, code: number, type: string, body: string, more = {}): void {
+function send(
+  req: IncomingMessage,
+  res: ServerResponse,
+  code: number,
+  type: string,
+  body: string,
+  more = {},
+): void {
   res.writeHead(code, { ...HEADERS, 'content-type': type, ...more })
   res.end(req.method === 'HEAD' ? undefined : body)
 }
@@ -70,7 +80,14 @@ const refused = (code: string, message: string): object => ({ ok: false, error: 
 /** Answers one request below `/devloop`. */
 export function answer(ctx: HostContext, loops: Loops, req: IncomingMessage, res: ServerResponse): void {
   const no = refusal(ctx, req)
-  if (no === 401) return send(req, res, 401, 'text/plain; charset=utf-8', 'Open DSH with its login link first, then this page.\n')
+  if (no === 401)
+    return send(
+      req,
+      res,
+      401,
+      'text/plain; charset=utf-8',
+      'Open DSH with its login link first, then this page.\n',
+    )
   if (no !== undefined) return send(req, res, 403, 'text/plain; charset=utf-8', 'forbidden\n')
   const path = new URL(req.url ?? '/', 'http://localhost').pathname
   const asset = Object.hasOwn(ASSETS, path) ? ASSETS[path] : undefined
@@ -79,9 +96,16 @@ export function answer(ctx: HostContext, loops: Loops, req: IncomingMessage, res
   if (req.method !== 'GET' && req.method !== 'HEAD') {
     return send(req, res, 405, 'text/plain; charset=utf-8', 'GET or HEAD only\n', { allow: 'GET, HEAD' })
   }
-  if (path === '/devloop') return send(req, res, 308, 'text/plain; charset=utf-8', '', { location: '/devloop/' })
+  if (path === '/devloop')
+    return send(req, res, 308, 'text/plain; charset=utf-8', '', { location: '/devloop/' })
   if (asset === undefined) return sendJson(req, res, 200, { ok: true, value: loops.view() })
-  send(req, res, 200, asset[1], readFileSync(fileURLToPath(new URL(`../dashboard/${asset[0]}`, import.meta.url)), 'utf8'))
+  send(
+    req,
+    res,
+    200,
+    asset[1],
+    readFileSync(fileURLToPath(new URL(`../dashboard/${asset[0]}`, import.meta.url)), 'utf8'),
+  )
 }
 
 /** Mounts the page for as long as `ctx` lives. */

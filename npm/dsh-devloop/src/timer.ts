@@ -1,16 +1,16 @@
-// The beats: one loop per project, ticked by the host's timer and at once when a dispatch has finished. It decides
-// nothing; it only keeps ticks from overlapping, keeps every failure inside, and closes what it opened.
+// The beats: one loop per project, ticked by the host's timer and at once when a dispatch has finished. It
+// decides nothing: it keeps ticks from overlapping, keeps every failure inside, and closes what it opened.
+import { sep } from 'node:path'
 import { agentPort } from './agent-port.js'
 import { readRegistry, sentence } from './config.js'
 import type { PluginConfig, Project } from './config.js'
-import type { NativeModule, NativeState, NativeSupervisor } from './native.js'
+import type { NativeState, NativeSupervisor } from './native.js'
 
 /** Ticks that may follow each other without a beat of the timer between them. */
 const MAX_WAKES_PER_BEAT = 32
 
-/** One project as the page shows it; `view` is the engine's own document. */
+/** One project as the page shows it; `view` is the engine's own document, null before its first tick. */
 export interface ProjectView extends Project {
-  loop: 'running' | 'off' | 'closed'
   error: string | null
   view: unknown
 }
@@ -18,17 +18,21 @@ export interface ProjectView extends Project {
 /** The loop of one project. */
 export class ProjectLoop {
   #supervisor: NativeSupervisor | undefined
-  #opening: Promise<NativeSupervisor> | undefined
   #ticking: Promise<void> | undefined
   #again = false
   #wakes = 0
   #closed = false
   #error: string | null = null
-  readonly #port
+  readonly #port = agentPort(
+    () => this.wake(),
+    (problem) => (this.#error = problem),
+  )
 
-  constructor(readonly project: Project, readonly config: PluginConfig, readonly native: NativeModule, readonly home: string) {
-    this.#port = agentPort(() => this.wake(), (problem) => { this.#error = problem })
-  }
+  constructor(
+    readonly project: Project,
+    readonly settings: { home: string; loop: object },
+    readonly native: NativeState,
+  ) {}
 
   /** A beat of the timer. A tick that is still running is left alone. */
   beat(): void {
@@ -38,11 +42,8 @@ export class ProjectLoop {
 
   /** A finished dispatch or an operator's command: tick now, or right after the running tick. */
   wake(): void {
-    if (this.#ticking) {
-      this.#again = true
-      return
-    }
-    if (this.#wakes++ < MAX_WAKES_PER_BEAT) this.#start()
+    if (this.#ticking) this.#again = true
+    else if (this.#wakes++ < MAX_WAKES_PER_BEAT) this.#start()
   }
 
   #start(): void {
@@ -56,40 +57,32 @@ export class ProjectLoop {
 
   async #tick(): Promise<void> {
     try {
-      const supervisor = await this.#open()
-      await supervisor.tick()
+      await this.#engine().tick()
       this.#error = null
     } catch (error) {
       this.#error = sentence(error)
     }
   }
 
-  /** The open supervisor; two callers at once share one opening. A refusal is tried again at the next beat. */
-  #open(): Promise<NativeSupervisor> {
-    if (this.#supervisor) return Promise.resolve(this.#supervisor)
-    this.#opening ??= this.#create().finally(() => { this.#opening = undefined })
-    return this.#opening
-  }
-
-  async #create(): Promise<NativeSupervisor> {
-    const options = { root: this.project.root, devloopHome: this.home, config: this.config.loop }
-    const supervisor = new this.native.Supervisor(JSON.stringify(options), this.#port.notify)
-    await supervisor.open()
-    this.#supervisor = supervisor
-    return supervisor
+  /** The engine of this project; it takes the project at its first tick or command. */
+  #engine(): NativeSupervisor {
+    if (this.#closed) throw new Error('the plugin is being unloaded')
+    if (!this.native.ok) throw new Error(this.native.error)
+    const options = { root: this.project.root, devloopHome: this.settings.home, config: this.settings.loop }
+    this.#supervisor ??= new this.native.module.Supervisor(JSON.stringify(options), this.#port.notify)
+    return this.#supervisor
   }
 
   /** Hands an operator's command to the engine and ticks at once. */
   async command(command: object): Promise<unknown> {
-    if (this.#closed) throw new Error('the plugin is being unloaded')
-    const supervisor = await this.#open()
-    const answer: unknown = JSON.parse(await supervisor.command(JSON.stringify(command)))
+    const answer: unknown = JSON.parse(await this.#engine().command(JSON.stringify(command)))
     this.wake()
     return answer
   }
 
   view(): ProjectView {
-    const shown: ProjectView = { ...this.project, loop: this.#closed ? 'closed' : this.config.enabled ? 'running' : 'off', error: this.#error, view: null }
+    const error = this.native.ok ? this.#error : this.native.error
+    const shown: ProjectView = { ...this.project, error, view: null }
     try {
       if (this.#supervisor) shown.view = JSON.parse(this.#supervisor.view())
     } catch (error) {
@@ -100,95 +93,89 @@ export class ProjectLoop {
 
   /** The state in words, for a chat. */
   statusText(): string {
-    const shown = this.view()
-    return [`${shown.name} (${shown.root}): ${shown.loop}`, shown.error, JSON.stringify(shown.view, null, 1)].filter(Boolean).join('\n')
+    const { name, root, error, view } = this.view()
+    return [`${name} (${root})`, error, view && JSON.stringify(view, null, 1)].filter(Boolean).join('\n')
   }
 
-  /** Lets go: nothing pending is left, and the engine is closed even when it was still being opened. */
+  /** Lets go: the engine cancels what is pending, and nothing ticks any more. */
   async close(): Promise<void> {
     this.#closed = true
     this.#port.dispose()
-    await this.#opening?.catch(() => undefined)
-    const supervisor = this.#supervisor
-    this.#supervisor = undefined
     try {
-      await Promise.all([this.#ticking, supervisor?.close()])
+      await Promise.all([this.#ticking, this.#supervisor?.close()])
     } catch (error) {
       this.#error = sentence(error)
     }
   }
 }
 
-/** What the page and the commands read. */
-export interface LoopsView {
-  engine: { ok: boolean; detail: string }
-  reports: string[]
-  /** Beats of the timer since the start. */
-  beats: number
-  registryError: string | null
-  projects: ProjectView[]
-}
-
 /** All loops of this profile. */
 export class Loops {
   readonly #loops = new Map<string, ProjectLoop>()
   readonly #leaving = new Set<Promise<void>>()
-  #idle: Project[] = []
   #registryError: string | null = null
   #closed = false
   #beats = 0
 
-  constructor(readonly config: PluginConfig, readonly native: NativeState, readonly home: string) {}
+  constructor(
+    readonly config: PluginConfig,
+    readonly native: NativeState,
+    readonly home: string,
+  ) {}
 
-  /** One beat of the host's timer: reads the list of projects again, then ticks each of them. Never throws. */
+  /** One beat of the host's timer: reads the list of projects again, then ticks each. Never throws. */
   beat(): void {
     if (this.#closed) return
     try {
       this.#follow()
+      this.#beats++
+      if (this.config.enabled) for (const loop of this.#loops.values()) loop.beat()
     } catch (error) {
       this.#registryError = sentence(error)
     }
-    this.#beats++
-    if (this.config.enabled) for (const loop of this.#loops.values()) loop.beat()
   }
 
-  /** Opens what is newly listed and lets go of what is not listed any more. */
+  /** Takes up what is newly listed and lets go of what is not listed any more. */
   #follow(): void {
     const registry = readRegistry(this.config.root, this.home)
     this.#registryError = registry.error ?? null
-    if (!this.native.ok) {
-      this.#idle = registry.projects
-      return
-    }
-    const listed = new Set(registry.projects.map((p) => p.id))
+    const settings = { home: this.home, loop: this.config.loop }
     for (const project of registry.projects) {
       if (this.#loops.has(project.id)) continue
-      this.#loops.set(project.id, new ProjectLoop(project, this.config, this.native.module, this.home))
+      this.#loops.set(project.id, new ProjectLoop(project, settings, this.native))
     }
+    // A list that cannot be read takes nobody's loop away.
+    if (registry.error) return
     for (const [id, loop] of this.#loops) {
-      // A list that cannot be read takes nobody's loop away.
-      if (listed.has(id) || registry.error) continue
+      if (registry.projects.some((project) => project.id === id)) continue
       this.#loops.delete(id)
       const leaving = loop.close().finally(() => this.#leaving.delete(leaving))
       this.#leaving.add(leaving)
     }
   }
 
-  view(): LoopsView {
-    const engine = this.native.ok ? { ok: true, detail: this.native.from } : { ok: false, detail: this.native.error }
-    const idle = this.#idle.map((p): ProjectView => ({ ...p, loop: 'off', error: engine.detail, view: null }))
-    const projects = this.native.ok ? [...this.#loops.values()].map((loop) => loop.view()) : idle
-    return { engine, reports: this.config.reports, beats: this.#beats, registryError: this.#registryError, projects }
+  /** What the page and the commands read. */
+  view() {
+    const { native, config } = this
+    return {
+      engine: { ok: native.ok, detail: native.ok ? native.from : native.error },
+      enabled: config.enabled,
+      reports: config.reports,
+      beats: this.#beats,
+      registryError: this.#registryError,
+      projects: [...this.#loops.values()].map((loop) => loop.view()),
+    }
   }
 
-  /** The loop of a folder (or of one inside it), else the profile's own. */
-  find(folder: string | undefined): ProjectLoop | undefined {
+  /** The loop of a folder (or of one around it), else the profile's own. */
+  find(folder = ''): ProjectLoop | undefined {
+    const depth = (loop: ProjectLoop): number => loop.project.root.length
+    const around = ({ project: { root } }: ProjectLoop): boolean => (folder + sep).startsWith(root + sep)
     const all = [...this.#loops.values()]
-    const inside = (root: string): boolean => folder === root || folder?.startsWith(root + '/') === true
-    const fits = all.filter((loop) => inside(loop.project.root)).sort((a, b) => b.project.root.length - a.project.root.length)
-    return fits[0] ?? all.find((loop) => loop.project.own)
+    return all.filter(around).sort((a, b) => depth(b) - depth(a))[0] ?? all.find((loop) => loop.project.own)
   }
 
+  /** Lets go of every project and waits until that is done. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all([...this.#leaving, ...[...this.#loops.values()].map((loop) => loop.close())])

@@ -1,8 +1,17 @@
-// Runs the real DSH for tests: a pinned installation that is made once, private homes, and processes that are ended by
-// their own pid. It knows nothing of the plugin's inside.
+// Runs the real DSH for tests: a pinned installation that is made once, private homes, and processes that are
+// ended by their own pid. It knows nothing of the plugin's inside.
 import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +20,9 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 export const here = dirname(dirname(fileURLToPath(import.meta.url)))
 export const repository = resolve(here, '../..')
-const target = process.env.CARGO_TARGET_DIR ? resolve(process.env.CARGO_TARGET_DIR) : join(repository, 'target')
+const target = process.env.CARGO_TARGET_DIR
+  ? resolve(process.env.CARGO_TARGET_DIR)
+  : join(repository, 'target')
 export const distFolder = join(target, 'dist-npm')
 const tools = join(here, 'node_modules', '.bin')
 
@@ -26,7 +37,10 @@ export async function installHost() {
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true })
     for (const file of files) copyFileSync(join(here, 'host', file), join(folder, file))
-    await run(join(tools, 'pnpm'), ['install', '--frozen-lockfile'], { cwd: folder, env: withTools(process.env) })
+    await run(join(tools, 'pnpm'), ['install', '--frozen-lockfile'], {
+      cwd: folder,
+      env: withTools(process.env),
+    })
     writeFileSync(ready, '')
   }
   return join(folder, 'node_modules', '.bin', 'dsh')
@@ -46,16 +60,26 @@ export class Dsh {
     mkdirSync(this.dshHome, { recursive: true })
     const { PATH, LANG, TMPDIR } = process.env
     this.env = withTools({
-      PATH, HOME: this.home, DSH_HOME: this.dshHome, DSH_TELEMETRY_DISABLED: '1',
-      GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1',
-      ...(LANG ? { LANG } : {}), ...(TMPDIR ? { TMPDIR } : {}),
+      PATH,
+      HOME: this.home,
+      DSH_HOME: this.dshHome,
+      DSH_TELEMETRY_DISABLED: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_CONFIG_NOSYSTEM: '1',
+      ...(LANG ? { LANG } : {}),
+      ...(TMPDIR ? { TMPDIR } : {}),
     })
     this.webs = []
   }
 
   /** One run of `dsh`, with its output; a bad exit is an exception that carries both streams. */
   async call(args, cwd = this.box) {
-    const { stdout, stderr } = await run(this.binary, args, { cwd, env: this.env, timeout: 120_000, maxBuffer: 1 << 26 })
+    const { stdout, stderr } = await run(this.binary, args, {
+      cwd,
+      env: this.env,
+      timeout: 120_000,
+      maxBuffer: 1 << 26,
+    })
     return stdout + stderr
   }
 
@@ -81,14 +105,19 @@ export class Dsh {
 export class Web {
   static start(dsh, cwd, args) {
     const child = spawn(dsh.binary, ['web', '--no-open', '--port', '0', ...args], {
-      cwd, env: dsh.env, stdio: ['ignore', 'pipe', 'pipe'],
+      cwd,
+      env: dsh.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
     const web = new Web()
     web.child = child
     web.output = ''
     web.exited = new Promise((settle) => child.on('exit', (code, signal) => settle({ code, signal })))
     return new Promise((settle, fail) => {
-      const deadline = setTimeout(() => fail(new Error(`dsh web printed no URL in 60 s:\n${web.output}`)), 60_000)
+      const deadline = setTimeout(
+        () => fail(new Error(`dsh web printed no URL in 60 s:\n${web.output}`)),
+        60_000,
+      )
       const take = (chunk) => {
         web.output += chunk
         web.url ??= /dsh web: (http:\/\/[^\s?]+)/.exec(web.output)?.[1]
@@ -132,13 +161,19 @@ export class Web {
 export async function request(base, path, headers = {}, method = 'GET') {
   const http = await import('node:http')
   return await new Promise((settle, fail) => {
-    const req = http.request(new URL(path, base), { method, headers, setHost: headers.host === undefined }, (res) => {
-      let body = ''
-      res.setEncoding('utf8')
-      res.on('data', (chunk) => { body += chunk })
-      res.on('end', () => settle({ status: res.statusCode, headers: res.headers, body }))
-      res.on('error', fail)
-    })
+    const req = http.request(
+      new URL(path, base),
+      { method, headers, setHost: headers.host === undefined },
+      (res) => {
+        let body = ''
+        res.setEncoding('utf8')
+        res.on('data', (chunk) => {
+          body += chunk
+        })
+        res.on('end', () => settle({ status: res.statusCode, headers: res.headers, body }))
+        res.on('error', fail)
+      },
+    )
     req.on('error', fail)
     req.end()
   })
@@ -150,7 +185,8 @@ export async function until(what, probe, limitMs = 60_000) {
   for (;;) {
     const seen = await probe()
     if (seen.ok) return seen.value
-    if (Date.now() > end) throw new Error(`not seen in ${limitMs} ms: ${what}\n${JSON.stringify(seen.value, null, 1)}`)
+    if (Date.now() > end)
+      throw new Error(`not seen in ${limitMs} ms: ${what}\n${JSON.stringify(seen.value, null, 1)}`)
     await new Promise((next) => setTimeout(next, 100))
   }
 }
@@ -166,7 +202,9 @@ export function snapshot(folder, skip = () => false) {
         seen[path + '/'] = 'folder'
         walk(path)
       } else if (entry.isFile()) {
-        seen[path] = createHash('sha256').update(readFileSync(join(folder, path))).digest('hex')
+        seen[path] = createHash('sha256')
+          .update(readFileSync(join(folder, path)))
+          .digest('hex')
       } else {
         seen[path] = 'other'
       }
