@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn fields_nest_and_the_source_is_kept() {
         let io = std::io::Error::other("disk is gone");
-        let error = HostError::io("/x/STATE.json", "read the state", io).in_field("tier").in_field("tasks[2]");
+        let error =
+            HostError::io("/x/STATE.json", "read the state", io).in_field("tier").in_field("tasks[2]");
         assert_eq!(error.field(), Some("tasks[2].tier"));
         assert!(error.source().is_some());
         let shown = error.hint(["devloop", "doctor"]).to_string();

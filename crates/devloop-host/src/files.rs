@@ -105,10 +105,8 @@ pub fn read_bytes(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileProblem> {
 /// # Errors
 /// As [`read_bytes`], and [`FileProblem::NotUtf8`].
 pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, FileProblem> {
-    String::from_utf8(read_bytes(path, max_bytes)?).map_err(|e| FileProblem::NotUtf8 {
-        path: path.to_path_buf(),
-        offset: e.utf8_error().valid_up_to(),
-    })
+    String::from_utf8(read_bytes(path, max_bytes)?)
+        .map_err(|e| FileProblem::NotUtf8 { path: path.to_path_buf(), offset: e.utf8_error().valid_up_to() })
 }
 
 /// Reads at most `max_bytes` of a kernel file such as `/proc/<pid>/stat`; longer content is cut.
@@ -122,6 +120,15 @@ pub fn read_kernel(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 pub fn list_pids() -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok())).collect()
+}
+
+/// The names in a folder; empty when there is no such folder.
+pub fn list_names(dir: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+    match std::fs::read_dir(dir) {
+        Ok(entries) => entries.map(|e| e.map(|e| e.file_name())).collect(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(e),
+    }
 }
 
 /// Creates (or empties) a file that only this user can read, never through a link.
@@ -195,6 +202,28 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
+}
+
+/// Removes a folder without following links; read-only folders in it are made writable first if need be.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(path)?;
+            std::fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+fn make_writable(dir: &Path) -> io::Result<()> {
+    std::fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+    for name in list_names(dir)? {
+        let path = dir.join(name);
+        if stamp(&path).is_some_and(|s| s.folder && !s.symlink) {
+            make_writable(&path)?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,1 +1,7 @@
-//! Placeholder while the room is being built.
+//! The shell of DevLoop: everything that touches the world. It performs and observes; it decides nothing.
+
+pub mod error;
+pub mod files;
+pub mod git;
+pub mod process;
+pub mod worktree;

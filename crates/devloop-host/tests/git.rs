@@ -1,1 +1,12 @@
+//! Real repositories: each hazard of worktrees, paths, commits and merges, replayed with git itself.
 
+#[path = "git/arming.rs"]
+mod arming;
+#[path = "git/commits.rs"]
+mod commits;
+#[path = "git/fixture.rs"]
+mod fixture;
+#[path = "git/merges.rs"]
+mod merges;
+#[path = "git/worktrees.rs"]
+mod worktrees;

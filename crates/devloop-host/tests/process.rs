@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::thread;
 
-use devloop_host::process::{CancelToken, ChildEnv, Exit, Running, Sink, Spec, SpawnError, StopPlan, spawn, tree};
+use devloop_host::process::{
+    CancelToken, ChildEnv, Exit, Running, Sink, SpawnError, Spec, StopPlan, spawn, tree,
+};
 
 fn spec(dir: &Path, script: &str) -> Spec {
     Spec {

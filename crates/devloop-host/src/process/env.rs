@@ -17,9 +17,31 @@ const DENIED_PREFIXES: [&str; 6] = ["GIT_", "GH_", "GITHUB_", "SSH_", "DEVLOOP_"
 
 /// What a worker may inherit by default; a name that ends in `*` stands for every name with that prefix.
 const WORKER_ALLOWED: [&str; 25] = [
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ", "TMPDIR",
-    "XDG_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
-    "all_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CARGO_HOME",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TERM",
+    "COLORTERM",
+    "TZ",
+    "TMPDIR",
+    "XDG_*",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "CARGO_HOME",
 ];
 
 /// The environment of one child, complete: nothing else is inherited.
@@ -161,12 +183,21 @@ mod tests {
     #[test]
     fn a_worker_inherits_only_the_list_and_never_a_denied_prefix() {
         let inherited = vars(&[
-            "PATH", "LC_TIME", "ANTHROPIC_API_KEY", "GIT_DIR", "GIT_CONFIG_KEY_3", "GH_TOKEN", "GITHUB_TOKEN",
-            "SSH_AUTH_SOCK", "AWS_SECRET_ACCESS_KEY", "DEVLOOP_DISPATCH",
+            "PATH",
+            "LC_TIME",
+            "ANTHROPIC_API_KEY",
+            "GIT_DIR",
+            "GIT_CONFIG_KEY_3",
+            "GH_TOKEN",
+            "GITHUB_TOKEN",
+            "SSH_AUTH_SOCK",
+            "AWS_SECRET_ACCESS_KEY",
+            "DEVLOOP_DISPATCH",
         ]);
         let env = ChildEnv::worker_from(inherited, &["ANTHROPIC_*", "GIT_DIR", "GH_*"]);
         let own = ["GCM_INTERACTIVE", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"];
-        let names: Vec<_> = env.iter().map(|(n, _)| n.to_str().unwrap()).filter(|n| !own.contains(n)).collect();
+        let names: Vec<_> =
+            env.iter().map(|(n, _)| n.to_str().unwrap()).filter(|n| !own.contains(n)).collect();
         assert_eq!(names, ["ANTHROPIC_API_KEY", "LC_TIME", "PATH"]);
     }
 

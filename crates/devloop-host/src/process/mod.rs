@@ -10,4 +10,4 @@ pub mod tree;
 pub use capture::{Captured, Sink};
 pub use deadline::{CancelToken, Deadline};
 pub use env::{ChildEnv, Folders, MARKER_VAR};
-pub use spawn::{Exit, Running, Spec, SpawnError, StopPlan, spawn};
+pub use spawn::{Exit, Running, SpawnError, Spec, StopPlan, spawn};

@@ -282,7 +282,8 @@ impl Running {
             }
         }
         let stopped = timed_out || cancelled;
-        let (leftovers_killed, survivors) = if stopped || self.sweep { self.kill_rest() } else { (0, Vec::new()) };
+        let (leftovers_killed, survivors) =
+            if stopped || self.sweep { self.kill_rest() } else { (0, Vec::new()) };
         let status = self.reap();
         let duration_awake_ms = self.started.elapsed().as_millis() as u64;
         let (stdout, out_error) = self.stdout.finish(DRAIN);

@@ -154,7 +154,8 @@ fn read_stat(pid: i32) -> Option<Stat> {
 /// The second field is the program's name in brackets and may itself hold spaces and brackets.
 fn parse_stat(pid: i32, bytes: &[u8]) -> Option<Stat> {
     let after_name = bytes.iter().rposition(|b| *b == b')')? + 1;
-    let fields: Vec<&str> = std::str::from_utf8(&bytes[after_name..]).ok()?.split_ascii_whitespace().collect();
+    let fields: Vec<&str> =
+        std::str::from_utf8(&bytes[after_name..]).ok()?.split_ascii_whitespace().collect();
     Some(Stat {
         id: ProcessId { pid, started_ticks: fields.get(19)?.parse().ok()? },
         parent: fields.get(1)?.parse().ok()?,

@@ -1,0 +1,498 @@
+//! The one way to call git: hardened environment and settings, a limit on time and bytes, and folders
+//! that are named by the host instead of being looked up in files that a run can write.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use devloop_core::ids::Oid;
+
+use super::GitError;
+use crate::files;
+use crate::process::{self, CancelToken, ChildEnv, Exit, Sink, Spec, StopPlan};
+
+/// Oldest git that has what is used here (`merge-tree --write-tree`).
+pub const MINIMUM_GIT: (u32, u32) = (2, 38);
+/// Awake milliseconds that a git call may take.
+pub const LIMIT_MS: u64 = 30_000;
+/// Bytes of standard output that are read before an answer counts as too much.
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+const STDERR_BYTES: usize = 8 * 1024;
+
+/// Settings forced on every call, each against something that a repository's own settings could start
+/// or that would make an answer depend on the operator's taste.
+const FORCED: [(&str, &str); 18] = [
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.quotePath", "false"),
+    ("core.pager", "cat"),
+    ("core.sshCommand", "false"),
+    ("credential.helper", ""),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("diff.ignoreSubmodules", "none"),
+    ("submodule.recurse", "false"),
+    ("rerere.enabled", "false"),
+    ("protocol.ext.allow", "never"),
+    ("log.showSignature", "false"),
+    ("i18n.commitEncoding", "UTF-8"),
+    ("i18n.logOutputEncoding", "UTF-8"),
+];
+
+/// Settings of the operator's own git that a call needs to see the files as the operator does; all else
+/// of the global and system settings is left out.
+const FORWARDED: &str = "^(user\\.(name|email)|core\\.(excludesfile|autocrlf|eol|safecrlf)|safe\\.directory\
+                         |filter\\.lfs\\.(clean|smudge|process|required))$";
+
+/// The git program, checked once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Git {
+    program: OsString,
+    version: String,
+    forwarded: Vec<(String, String)>,
+}
+
+/// Who a commit is by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Name as in `user.name`.
+    pub name: String,
+    /// Address as in `user.email`.
+    pub email: String,
+}
+
+impl Identity {
+    /// Used when the operator has told git no name.
+    pub fn devloop() -> Self {
+        Identity { name: "DevLoop".into(), email: "devloop@localhost".into() }
+    }
+
+    fn env(&self) -> [(&'static str, &str); 4] {
+        [
+            ("GIT_AUTHOR_NAME", &self.name),
+            ("GIT_AUTHOR_EMAIL", &self.email),
+            ("GIT_COMMITTER_NAME", &self.name),
+            ("GIT_COMMITTER_EMAIL", &self.email),
+        ]
+    }
+}
+
+impl Git {
+    /// Finds git on the search path and checks its version.
+    ///
+    /// # Errors
+    /// [`GitError::Start`] when there is none, [`GitError::TooOld`].
+    pub fn discover() -> Result<Self, GitError> {
+        Self::with_program("git")
+    }
+
+    /// As [`Git::discover`] with a program of the caller's choice.
+    pub fn with_program(program: impl Into<OsString>) -> Result<Self, GitError> {
+        let mut git = Git { program: program.into(), version: String::new(), forwarded: Vec::new() };
+        let said = git.bare_call(Path::new("/"), ["version"]).line()?;
+        let found = said.trim_start_matches("git version ").to_owned();
+        if parse_version(&found).is_none_or(|version| version < MINIMUM_GIT) {
+            let minimum = format!("{}.{}", MINIMUM_GIT.0, MINIMUM_GIT.1);
+            return Err(GitError::TooOld { found, minimum });
+        }
+        git.version = found;
+        git.forwarded = git.read_operator_settings()?;
+        Ok(git)
+    }
+
+    /// What `git version` says, without the words before the number.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn read_operator_settings(&self) -> Result<Vec<(String, String)>, GitError> {
+        let mut call =
+            self.bare_call(Path::new("/"), ["config", "-z", "--includes", "--get-regexp", FORWARDED]);
+        // The only call that sees the operator's own settings; it runs nothing and looks at no repository.
+        call.env.remove("GIT_CONFIG_GLOBAL").remove("GIT_CONFIG_NOSYSTEM").set("GIT_DIR", "/dev/null");
+        call.forced = false;
+        let exit = call.run()?;
+        if exit.code != Some(0) {
+            return Ok(Vec::new());
+        }
+        let entries = exit.stdout.bytes.split(|b| *b == 0).filter_map(|e| std::str::from_utf8(e).ok());
+        let pairs = entries.filter(|e| !e.is_empty()).map(|e| e.split_once('\n').unwrap_or((e, "true")));
+        Ok(pairs.filter(|(key, value)| forward(key, value)).map(|(k, v)| (k.into(), v.into())).collect())
+    }
+
+    fn bare_call<S: AsRef<OsStr>>(&self, cwd: &Path, args: impl IntoIterator<Item = S>) -> Call<'_> {
+        Call {
+            git: self,
+            args: args.into_iter().map(|a| a.as_ref().to_owned()).collect(),
+            cwd: cwd.to_path_buf(),
+            env: ChildEnv::git(),
+            settings: Vec::new(),
+            stdin: None,
+            max_bytes: MAX_BYTES,
+            limit_ms: LIMIT_MS,
+            forced: true,
+        }
+    }
+}
+
+/// Large-file filters are forwarded only in the form that their own installer writes.
+fn forward(key: &str, value: &str) -> bool {
+    match key.strip_prefix("filter.lfs.") {
+        Some("clean") => value == "git-lfs clean -- %f",
+        Some("smudge") => matches!(value, "git-lfs smudge -- %f" | "git-lfs smudge --skip -- %f"),
+        Some("process") => matches!(value, "git-lfs filter-process" | "git-lfs filter-process --skip"),
+        _ => true,
+    }
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split(['.', ' ', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Why a folder cannot be the root of a project.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RootProblem {
+    /// Not a folder, or nothing.
+    #[error("{} is not a folder", path.display())]
+    NotAFolder { path: PathBuf },
+    /// The folder is reached through a link.
+    #[error("{} is a symbolic link; use the folder itself", path.display())]
+    Symlink { path: PathBuf },
+    /// No repository at all; `said` is git's own reason, for example dubious ownership.
+    #[error("{} is not a git repository: {said}", path.display())]
+    NotARepository { path: PathBuf, said: String },
+    /// A folder inside a repository.
+    #[error("{} is inside the repository {}; use that folder", path.display(), top.display())]
+    NotTopLevel { path: PathBuf, top: PathBuf },
+    /// A repository without files.
+    #[error("{} is a bare repository", path.display())]
+    Bare { path: PathBuf },
+}
+
+/// One work tree of a repository with its folders pinned: neither the `.git` file of a worktree nor its
+/// `commondir` file is believed, because a run can write them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repo {
+    git: Git,
+    root: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+}
+
+impl Repo {
+    /// Opens a project root: a real folder that is its own top level and not bare.
+    ///
+    /// # Errors
+    /// The outer error is git not answering; the inner one says what is wrong with the folder.
+    pub fn open(git: &Git, root: &Path) -> Result<Result<Repo, RootProblem>, GitError> {
+        let path = || root.to_path_buf();
+        match files::stamp(root) {
+            Some(stamp) if stamp.symlink => return Ok(Err(RootProblem::Symlink { path: path() })),
+            Some(stamp) if stamp.folder => {}
+            _ => return Ok(Err(RootProblem::NotAFolder { path: path() })),
+        }
+        let real = files::canonical(root).map_err(|source| GitError::Io {
+            what: "resolve",
+            path: path(),
+            source,
+        })?;
+        let ask = ["rev-parse", "--is-bare-repository", "--absolute-git-dir"];
+        let exit = git.bare_call(&real, ask).run()?;
+        if exit.code != Some(0) {
+            return Ok(Err(RootProblem::NotARepository { path: path(), said: said(&exit) }));
+        }
+        let (bare, git_dir) = match exit.stdout.text().split_once('\n') {
+            Some((bare, rest)) => (bare == "true", PathBuf::from(rest.trim_end_matches('\n'))),
+            None => return Err(answer("rev-parse", "no folder")),
+        };
+        if bare {
+            return Ok(Err(RootProblem::Bare { path: path() }));
+        }
+        let top = git.bare_call(&real, ["rev-parse", "--show-toplevel"]).run()?;
+        if top.code != Some(0) {
+            return Ok(Err(RootProblem::NotARepository { path: path(), said: said(&top) }));
+        }
+        let top = path_of(top.stdout.bytes);
+        if top != real {
+            return Ok(Err(RootProblem::NotTopLevel { path: path(), top }));
+        }
+        let common =
+            git.bare_call(&real, ["rev-parse", "--path-format=absolute", "--git-common-dir"]).ok()?;
+        Ok(Ok(Repo { git: git.clone(), root: real, git_dir, common_dir: path_of(common) }))
+    }
+
+    /// Another work tree of the same repository, named by the host's own knowledge.
+    pub fn pinned(&self, root: PathBuf, git_dir: PathBuf) -> Repo {
+        Repo { git: self.git.clone(), root, git_dir, common_dir: self.common_dir.clone() }
+    }
+
+    /// The work tree.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder with this work tree's HEAD and index.
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    /// The folder with the objects and refs that all work trees share.
+    pub fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// Prepares a call in this work tree.
+    pub fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call<'_> {
+        let mut call = self.git.bare_call(&self.root, args);
+        call.env.set("GIT_DIR", &self.git_dir).set("GIT_WORK_TREE", &self.root);
+        call.env.set("GIT_COMMON_DIR", &self.common_dir);
+        call
+    }
+
+    /// The operator's identity as git knows it for this repository, or DevLoop's own.
+    pub fn identity(&self) -> Result<Identity, GitError> {
+        let name = self.call(["config", "--get", "user.name"]).maybe_line()?;
+        let email = self.call(["config", "--get", "user.email"]).maybe_line()?;
+        Ok(match (name, email) {
+            (Some(name), Some(email)) if !name.trim().is_empty() => Identity { name, email },
+            _ => Identity::devloop(),
+        })
+    }
+
+    /// The commit that a name means, or `None` when there is no such commit.
+    pub fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        let asked = format!("{name}^{{commit}}");
+        let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &asked];
+        self.call(args).maybe_line()?.map(|line| oid(&line)).transpose()
+    }
+
+    /// The tree of a commit.
+    pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
+        oid(&self.call(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).line()?)
+    }
+
+    /// Is `old` an ancestor of `new`, or the same?
+    pub fn contains(&self, new: &Oid, old: &Oid) -> Result<bool, GitError> {
+        let exit = self.call(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]).run()?;
+        match exit.code {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(failed("merge-base", &exit)),
+        }
+    }
+
+    /// Writes a commit object; no ref moves.
+    pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<Oid, GitError> {
+        let mut args = vec!["commit-tree".to_owned(), "--no-gpg-sign".into(), new.tree.to_string()];
+        for parent in new.parents {
+            args.extend(["-p".to_owned(), parent.to_string()]);
+        }
+        let mut call = self.call(args).stdin(new.message.as_bytes().to_vec());
+        for (key, value) in new.identity.env() {
+            call = call.env(key, value);
+        }
+        oid(&call.line()?)
+    }
+
+    /// Moves a ref from exactly `old` (`None`: it must not exist) to `new`. False: somebody was faster.
+    pub fn swap_ref(&self, name: &str, new: &Oid, old: Option<&Oid>, why: &str) -> Result<bool, GitError> {
+        let zero = "0".repeat(new.as_str().len());
+        let old_text = old.map_or(zero.as_str(), Oid::as_str);
+        let exit = self.call(["update-ref", "-m", why, name, new.as_str(), old_text]).run()?;
+        if exit.code == Some(0) {
+            return Ok(true);
+        }
+        // git's words for a lost swap and for a lock are not told apart by its exit code: look again.
+        let now = self.resolve(name)?;
+        if now.as_ref() == old { Err(failed("update-ref", &exit)) } else { Ok(false) }
+    }
+}
+
+/// A commit to be written.
+#[derive(Debug, Clone)]
+pub struct NewCommit<'a> {
+    /// Its content.
+    pub tree: &'a Oid,
+    /// What it continues from, in order.
+    pub parents: &'a [&'a Oid],
+    /// Whole message with trailers.
+    pub message: &'a str,
+    /// Author and committer.
+    pub identity: &'a Identity,
+}
+
+/// One prepared call.
+#[derive(Debug)]
+pub struct Call<'a> {
+    git: &'a Git,
+    args: Vec<OsString>,
+    cwd: PathBuf,
+    env: ChildEnv,
+    settings: Vec<(String, String)>,
+    stdin: Option<Vec<u8>>,
+    max_bytes: usize,
+    limit_ms: u64,
+    forced: bool,
+}
+
+impl Call<'_> {
+    /// Gives it bytes to read.
+    #[must_use]
+    pub fn stdin(mut self, bytes: Vec<u8>) -> Self {
+        self.stdin = Some(bytes);
+        self
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.set(name, value);
+        self
+    }
+
+    /// Forces one more setting; the key may hold any characters.
+    #[must_use]
+    pub fn setting(mut self, key: impl Into<String>, value: &str) -> Self {
+        self.settings.push((key.into(), value.to_owned()));
+        self
+    }
+
+    /// Allows more time than [`LIMIT_MS`], for calls that write a whole work tree.
+    #[must_use]
+    pub fn limit_ms(mut self, limit_ms: u64) -> Self {
+        self.limit_ms = limit_ms;
+        self
+    }
+
+    /// Reads at most this many bytes of the answer.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Runs it; any exit code is an answer.
+    ///
+    /// # Errors
+    /// It could not be started, or did not end in time.
+    pub fn run(&self) -> Result<Exit, GitError> {
+        let mut env = self.env.clone();
+        let forced = FORCED.iter().filter(|_| self.forced).map(|(k, v)| (*k, *v));
+        let forwarded = self.git.forwarded.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        let own = self.settings.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        let mut count = 0;
+        for (key, value) in forwarded.chain(forced).chain(own) {
+            env.set(format!("GIT_CONFIG_KEY_{count}"), key).set(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        env.set("GIT_CONFIG_COUNT", count.to_string());
+        let mut argv = vec![self.git.program.clone(), "--no-pager".into()];
+        argv.extend(self.args.iter().cloned());
+        let spec = Spec {
+            argv,
+            cwd: self.cwd.clone(),
+            env,
+            stdin: self.stdin.clone(),
+            stdout: Sink::Memory { head_bytes: self.max_bytes, tail_bytes: 0 },
+            stderr: Sink::Memory { head_bytes: 0, tail_bytes: STDERR_BYTES },
+            deadline_ms: Some(self.limit_ms),
+            stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
+            marker: None,
+        };
+        let exit = process::spawn(&spec)?.wait(&CancelToken::new());
+        if exit.timed_out {
+            return Err(GitError::TimedOut { command: self.name(), limit_ms: self.limit_ms });
+        }
+        Ok(exit)
+    }
+
+    fn name(&self) -> String {
+        self.args.first().map(|a| a.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Runs it and wants exit code 0 and a whole answer.
+    pub fn ok(&self) -> Result<Vec<u8>, GitError> {
+        let exit = self.run()?;
+        if exit.code != Some(0) {
+            return Err(failed(&self.name(), &exit));
+        }
+        self.whole(exit)
+    }
+
+    /// As [`Call::ok`], for an answer of one line of text.
+    pub fn line(&self) -> Result<String, GitError> {
+        self.text(self.ok()?)
+    }
+
+    /// As [`Call::line`], where exit code 1 means that there is no answer.
+    pub fn maybe_line(&self) -> Result<Option<String>, GitError> {
+        let exit = self.run()?;
+        match exit.code {
+            Some(0) => Ok(Some(self.text(self.whole(exit)?)?)),
+            Some(1) => Ok(None),
+            _ => Err(failed(&self.name(), &exit)),
+        }
+    }
+
+    fn whole(&self, exit: Exit) -> Result<Vec<u8>, GitError> {
+        if exit.stdout.omitted_bytes > 0 {
+            return Err(GitError::TooMuch { command: self.name(), max_bytes: self.max_bytes });
+        }
+        Ok(exit.stdout.bytes)
+    }
+
+    fn text(&self, bytes: Vec<u8>) -> Result<String, GitError> {
+        let text = String::from_utf8(bytes).map_err(|_| answer(&self.name(), "not UTF-8"))?;
+        Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+    }
+}
+
+pub(super) fn failed(command: &str, exit: &Exit) -> GitError {
+    let (command, stderr) = (command.to_owned(), said(exit));
+    if stderr.contains(".lock'") || stderr.contains("cannot lock ref") {
+        return GitError::Locked { command, stderr };
+    }
+    GitError::Failed { command, code: exit.code, stderr }
+}
+
+fn said(exit: &Exit) -> String {
+    exit.stderr.text().trim().to_owned()
+}
+
+pub(super) fn answer(command: &str, what: &str) -> GitError {
+    GitError::Answer { command: command.to_owned(), what: what.to_owned() }
+}
+
+pub(super) fn oid(text: &str) -> Result<Oid, GitError> {
+    Oid::parse(text.trim()).map_err(|e| answer("rev-parse", &e.to_string()))
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    let line = bytes.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(bytes);
+    PathBuf::from(OsString::from_vec(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared() {
+        assert_eq!(parse_version("2.47.3"), Some((2, 47)));
+        assert_eq!(parse_version("2.39.5 (Apple Git-154)"), Some((2, 39)));
+        assert_eq!(parse_version("2.38.0.windows.1"), Some((2, 38)));
+        assert_eq!(parse_version("two"), None);
+        assert!((2, 37) < MINIMUM_GIT && (2, 38) >= MINIMUM_GIT && (3, 0) >= MINIMUM_GIT);
+    }
+
+    #[test]
+    fn a_filter_that_is_not_the_installed_one_is_not_forwarded() {
+        assert!(forward("filter.lfs.clean", "git-lfs clean -- %f") && forward("user.name", "x"));
+        assert!(!forward("filter.lfs.clean", "sh -c evil") && !forward("filter.lfs.process", "evil"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Which paths a task may change: the operator's globs, compared case-sensitively with bytes of paths.
+//! It judges entries; it does not look for them.
+
+use std::fmt;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::path::{Change, Entry, RepoPath};
+
+/// Folders that no task may touch, whatever its contract says.
+const RESERVED: [&str; 2] = [".git", ".devloop"];
+
+/// A pattern that is refused instead of being understood generously.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path pattern '{pattern}' is refused: {why}")]
+pub struct ScopeError {
+    /// The pattern.
+    pub pattern: String,
+    /// Which rule it breaks.
+    pub why: String,
+}
+
+/// Why one changed path is outside the contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offence {
+    /// No allowed pattern matches.
+    NotAllowed,
+    /// A forbidden pattern matches.
+    Forbidden,
+    /// Inside a folder that belongs to git or to the loop.
+    Reserved,
+    /// A symbolic link was added or written.
+    Symlink,
+    /// Another repository inside this one.
+    Submodule,
+    /// A name that cannot be a plain relative path.
+    BadName,
+}
+
+impl fmt::Display for Offence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Offence::NotAllowed => "outside the allowed paths",
+            Offence::Forbidden => "forbidden by the contract",
+            Offence::Reserved => "belongs to git or to the loop",
+            Offence::Symlink => "is a symbolic link",
+            Offence::Submodule => "is a repository of its own",
+            Offence::BadName => "is not a plain relative path",
+        })
+    }
+}
+
+/// A changed path that the contract does not cover.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The path.
+    pub path: RepoPath,
+    /// Why.
+    pub offence: Offence,
+}
+
+/// The compiled patterns of one contract.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    allowed: GlobSet,
+    forbidden: GlobSet,
+}
+
+impl Scope {
+    /// Compiles the patterns. `*` stays inside one folder, `**` crosses folders; a pattern without any
+    /// glob character, or one that ends in `/`, also covers everything below it.
+    ///
+    /// # Errors
+    /// The first pattern that is empty, starts with `!` or `/`, holds `..`, a backslash or a NUL, or is
+    /// no glob.
+    pub fn new<A: AsRef<str>, F: AsRef<str>>(allowed: &[A], forbidden: &[F]) -> Result<Self, ScopeError> {
+        Ok(Scope { allowed: compile(allowed)?, forbidden: compile(forbidden)? })
+    }
+
+    /// Everything among `entries` that is outside; empty means that all of it may be committed.
+    pub fn violations(&self, entries: &[Entry]) -> Vec<Violation> {
+        let judge = |e: &Entry| self.judge(e).map(|offence| Violation { path: e.path.clone(), offence });
+        entries.iter().filter_map(judge).collect()
+    }
+
+    fn judge(&self, entry: &Entry) -> Option<Offence> {
+        let bytes = entry.path.as_bytes();
+        let mut parts = bytes.split(|b| *b == b'/');
+        if bytes.is_empty() || parts.clone().any(|p| matches!(p, b"" | b"." | b"..")) {
+            return Some(Offence::BadName);
+        }
+        if parts.any(|part| RESERVED.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()))) {
+            return Some(Offence::Reserved);
+        }
+        if entry.is_submodule() {
+            return Some(Offence::Submodule);
+        }
+        if entry.change != Change::Deleted && entry.is_symlink() {
+            return Some(Offence::Symlink);
+        }
+        let path = entry.path.as_path();
+        if self.forbidden.is_match(path) {
+            return Some(Offence::Forbidden);
+        }
+        if self.allowed.is_match(path) { None } else { Some(Offence::NotAllowed) }
+    }
+}
+
+fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<GlobSet, ScopeError> {
+    let refuse = |pattern: &str, why: &str| ScopeError { pattern: pattern.to_owned(), why: why.to_owned() };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns.iter().map(AsRef::as_ref) {
+        let why = match pattern {
+            "" => Some("it is empty"),
+            p if p.starts_with('!') => Some("a negation would widen the scope"),
+            p if p.starts_with('/') => Some("it must be relative to the root"),
+            p if p.contains('\\') || p.contains('\0') => Some("it holds a backslash or a NUL"),
+            p if p.split('/').any(|part| part == "..") || p.contains("..") => Some("it holds '..'"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(refuse(pattern, why));
+        }
+        let plain = pattern.strip_prefix("./").unwrap_or(pattern).trim_end_matches('/');
+        let glob = |text: &str| {
+            GlobBuilder::new(text)
+                .literal_separator(true)
+                .case_insensitive(false)
+                .build()
+                .map_err(|e| refuse(pattern, &e.kind().to_string()))
+        };
+        set.add(glob(plain)?);
+        if pattern.ends_with('/') || !plain.contains(['*', '?', '[', '{']) {
+            set.add(glob(&format!("{plain}/**"))?);
+        }
+    }
+    set.build().map_err(|e| refuse(e.glob().unwrap_or(""), &e.kind().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(path: &str, new_mode: u32) -> Entry {
+        let change = if new_mode == 0 { Change::Deleted } else { Change::Modified };
+        Entry { path: RepoPath::new(path), change, old_mode: 0o100644, new_mode }
+    }
+
+    fn check(allowed: &[&str], forbidden: &[&str], path: &str, want: Option<Offence>) {
+        let scope = Scope::new(allowed, forbidden).unwrap();
+        let got = scope.violations(&[entry(path, 0o100644)]).first().map(|v| v.offence);
+        assert_eq!(got, want, "{path} in {allowed:?} without {forbidden:?}");
+    }
+
+    #[test]
+    fn globs_match_as_written() {
+        check(&["src/**"], &[], "src/a/b.rs", None);
+        check(&["src/*"], &[], "src/a/b.rs", Some(Offence::NotAllowed));
+        check(&["src"], &[], "src/a/b.rs", None);
+        check(&["src/"], &[], "src/a.rs", None);
+        check(&["src"], &[], "srcs/a.rs", Some(Offence::NotAllowed));
+        check(&["SRC/**"], &[], "src/a.rs", Some(Offence::NotAllowed));
+        check(&["**/*.md"], &["docs"], "docs/x.md", Some(Offence::Forbidden));
+        check(&["docs/设计/*"], &[], "docs/设计/overview.md", None);
+        check(&["**"], &[], ".devloop/STATE.json", Some(Offence::Reserved));
+        check(&["**"], &[], "sub/.GIT/config", Some(Offence::Reserved));
+        check(&["**"], &[], "a/../b", Some(Offence::BadName));
+        check(&[], &[], "a", Some(Offence::NotAllowed));
+    }
+
+    #[test]
+    fn links_and_repositories_inside_are_refused_but_a_link_may_be_deleted() {
+        let scope = Scope::new(&["**"], &[] as &[&str]).unwrap();
+        let link = Entry { old_mode: 0, ..entry("l", 0o120000) };
+        assert_eq!(scope.violations(&[link])[0].offence, Offence::Symlink);
+        let gone = Entry { old_mode: 0o120000, ..entry("l", 0) };
+        assert_eq!(scope.violations(&[gone]), []);
+        assert_eq!(scope.violations(&[entry("sub", 0o160000)])[0].offence, Offence::Submodule);
+    }
+
+    /// Rule 111: what could widen the scope is refused, not interpreted.
+    #[test]
+    fn patterns_that_could_widen_the_scope_are_refused() {
+        for bad in ["", "!src", "/src", "../x", "a/../b", "a..b", "a\\b", "[", "a\0b"] {
+            assert!(Scope::new(&[bad], &[] as &[&str]).is_err(), "{bad:?}");
+            assert!(Scope::new(&["src"], &[bad]).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The work trees of dispatches, replaying what went wrong with those of others.
+
+use crate::fixture::{D1, D2, Fixture, MAIN, git_in, oid, read, task, write};
+use devloop_host::git::publish::{Published, publish};
+use devloop_host::git::status::snapshot;
+use devloop_host::worktree::{BranchEnd, Removal, Start, WorktreeError};
+use std::fs;
+use std::os::unix::fs::symlink;
+
+#[test]
+fn hazard_01_a_stray_folder_is_moved_aside_and_the_branch_left_behind_is_used() {
+    let f = Fixture::new();
+    let base = f.head();
+    write(f.pool().path_of(D1).join("apps/unseen.txt"), "unseen\n");
+    f.git(&["branch", "devloop/t1"]); // what a failed `worktree add -b` leaves
+    let made = f.pool().add_for_task(D1, &task("t1"), Start::New { base: &base }).unwrap();
+    let aside = made.moved_aside.clone().unwrap();
+    assert!(aside.starts_with(f.root.join(".devloop/aside")));
+    assert_eq!(read(aside.join("apps/unseen.txt")), "unseen\n");
+    assert_eq!(made.branch.as_deref(), Some("refs/heads/devloop/t1"));
+    let again = f.pool().add_for_task(D1, &task("t1"), Start::New { base: &base }).unwrap();
+    assert_eq!((again.head, again.moved_aside), (base, None));
+}
+
+#[test]
+fn hazard_02_a_stale_registration_is_dropped_and_a_live_holder_is_named() {
+    let f = Fixture::new();
+    let (first, base) = f.work(D1, "t1");
+    let at = Start::At { head: &base };
+    match f.pool().add_for_task(D2, &task("t1"), at) {
+        Err(WorktreeError::BranchHeld { by, .. }) => assert_eq!(by, first.tree.root()),
+        other => panic!("{other:?}"),
+    }
+    fs::remove_dir_all(first.tree.root()).unwrap();
+    let second = f.pool().add_for_task(D2, &task("t1"), at).unwrap();
+    assert_eq!(second.tree.root(), f.pool().path_of(D2));
+}
+
+#[test]
+fn hazard_03_a_failing_add_uses_no_other_tree() {
+    let f = Fixture::new();
+    let base = f.head();
+    f.git(&["branch", "devloop"]); // `devloop` blocks `devloop/t1`
+    let made = f.pool().add_for_task(D1, &task("t1"), Start::New { base: &base });
+    assert!(matches!(made, Err(WorktreeError::BranchNameBlocked { .. })), "{made:?}");
+    assert!(!f.pool().path_of(D1).exists());
+    let gone = oid(&"1".repeat(40));
+    assert!(matches!(f.pool().add_detached(D2, &gone), Err(WorktreeError::AddFailed { .. })));
+    assert!(f.pool().list().unwrap().is_empty());
+    for name in [".devloop/worktrees", ".devloop"] {
+        fs::remove_dir_all(f.root.join(name)).unwrap();
+        symlink("/tmp", f.root.join(name)).unwrap();
+        assert!(matches!(f.pool().add_detached(D2, &base), Err(WorktreeError::Symlink { .. })));
+        fs::remove_file(f.root.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn hazard_04_a_worktree_with_a_submodule_is_removed_unless_it_holds_work() {
+    let f = Fixture::new();
+    let lib = f.root.parent().unwrap().join("lib");
+    git_in(f.root.parent().unwrap(), &["init", "--quiet", "lib"]);
+    git_in(&lib, &["commit", "--quiet", "--allow-empty", "-m", "lib"]);
+    f.git(&["submodule", "--quiet", "add", lib.to_str().unwrap(), "lib"]);
+    f.git(&["commit", "--quiet", "-m", "lib"]);
+    let (worktree, _) = f.work(D1, "t1");
+    let inside = worktree.tree.root().join("lib");
+    git_in(worktree.tree.root(), &["submodule", "--quiet", "update", "--init"]);
+    write(inside.join("work.txt"), "unsaved\n");
+    assert!(matches!(f.pool().remove(D1, Removal::Clean), Err(WorktreeError::Unclean { .. })));
+    let save = f.pool().remove(D1, Removal::SaveOrphan);
+    assert!(matches!(save, Err(WorktreeError::InnerRepositories { .. })), "{save:?}");
+    assert!(inside.join("work.txt").exists());
+    fs::remove_file(inside.join("work.txt")).unwrap();
+    assert!(f.pool().remove(D1, Removal::Clean).unwrap().existed);
+    assert!(!worktree.tree.root().exists() && f.pool().list().unwrap().is_empty());
+}
+
+#[test]
+fn hazard_05_removal_does_not_follow_links_and_copes_with_read_only_folders() {
+    use std::os::unix::fs::PermissionsExt;
+    let f = Fixture::new();
+    write(f.root.join("node_modules/x/index.js"), "kept\n");
+    let (worktree, _) = f.work(D1, "t1");
+    let root = worktree.tree.root().to_path_buf();
+    symlink(f.root.join("node_modules"), root.join("node_modules")).unwrap();
+    write(root.join("build/cache/file"), "x");
+    fs::set_permissions(root.join("build/cache"), fs::Permissions::from_mode(0o500)).unwrap();
+    assert!(f.pool().remove(D1, Removal::Throwaway).unwrap().existed);
+    assert!(!root.exists());
+    assert_eq!(read(f.root.join("node_modules/x/index.js")), "kept\n");
+    assert!(!f.pool().remove(D1, Removal::Throwaway).unwrap().existed, "removing twice is fine");
+}
+
+#[test]
+fn hazard_06_untracked_work_of_an_orphan_is_saved_and_its_commits_stay() {
+    let f = Fixture::new();
+    let (worktree, base) = f.work(D1, "t1");
+    let root = worktree.tree.root().to_path_buf();
+    git_in(&root, &["commit", "--quiet", "--allow-empty", "-m", "by the run"]);
+    write(root.join("new.txt"), "new\n");
+    write(root.join("src/a.txt"), "edited\n");
+    write(root.join("noise.log"), "ignored\n");
+    match f.pool().remove(D1, Removal::Clean) {
+        Err(WorktreeError::Unclean { total, .. }) => assert_eq!(total, 2),
+        other => panic!("{other:?}"),
+    }
+    let saved = f.pool().remove(D1, Removal::SaveOrphan).unwrap().saved.unwrap();
+    assert_eq!(oid(&f.git(&["rev-parse", "refs/devloop/orphan/d1"])), saved);
+    assert_eq!(f.git(&["show", &format!("{saved}:new.txt")]), "new");
+    assert_eq!(f.git(&["diff", "--name-only", base.as_str(), saved.as_str()]), "new.txt\nsrc/a.txt");
+    let tip = f.git(&["rev-parse", "devloop/t1"]);
+    assert_eq!(f.git(&["rev-parse", &format!("{saved}^")]), tip);
+    assert_ne!(tip, base.as_str());
+}
+
+#[test]
+fn a_repository_made_inside_a_worktree_is_not_lost() {
+    let f = Fixture::new();
+    let (worktree, _) = f.work(D1, "t1");
+    let inner = worktree.tree.root().join("deep/inner");
+    fs::create_dir_all(&inner).unwrap();
+    git_in(&inner, &["init", "--quiet"]);
+    write(inner.join("x"), "x");
+    assert!(matches!(f.pool().remove(D1, Removal::SaveOrphan), Err(WorktreeError::InnerRepositories { .. })));
+    assert!(inner.join("x").exists());
+}
+
+#[test]
+fn hazard_08_a_write_into_the_primary_checkout_is_seen() {
+    let f = Fixture::new();
+    write(f.root.join("src/a.txt"), "already dirty\n");
+    let before = snapshot(&f.repo).unwrap();
+    assert_eq!(snapshot(&f.repo).unwrap().changed_since(&before), []);
+    write(f.root.join("src/a.txt"), "dirty in another way\n");
+    write(f.root.join("src/new.txt"), "escaped\n");
+    let after = snapshot(&f.repo).unwrap();
+    let names: Vec<_> = after.changed_since(&before).iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["src/a.txt", "src/new.txt"]);
+    assert!(!after.head_moved_since(&before));
+    f.git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
+    assert!(snapshot(&f.repo).unwrap().head_moved_since(&before));
+}
+
+#[test]
+fn hazard_20_a_late_commit_is_noticed_before_the_next_attempt() {
+    let f = Fixture::new();
+    let (worktree, base) = f.work(D1, "t1");
+    git_in(worktree.tree.root(), &["commit", "--quiet", "--allow-empty", "-m", "late"]);
+    f.pool().remove(D1, Removal::SaveOrphan).unwrap();
+    match f.pool().add_for_task(D2, &task("t1"), Start::At { head: &base }) {
+        Err(WorktreeError::BranchMoved { found, .. }) => assert_ne!(found, Some(base.clone())),
+        other => panic!("{other:?}"),
+    }
+    let fresh = f.pool().add_for_task(D2, &task("t1"), Start::New { base: &base });
+    assert!(matches!(fresh, Err(WorktreeError::BranchTaken { .. })), "{fresh:?}");
+    let (name, tip) = f.pool().retire_branch(&task("t1")).unwrap().unwrap();
+    assert_eq!(name, "refs/devloop/retired/t1");
+    assert_ne!(tip, base);
+    assert!(f.pool().add_for_task(D2, &task("t1"), Start::New { base: &base }).is_ok());
+    assert_eq!(f.pool().retire_branch(&task("none")).unwrap(), None);
+}
+
+#[test]
+fn a_locked_worktree_is_not_removed() {
+    let f = Fixture::new();
+    let (worktree, _) = f.work(D1, "t1");
+    f.git(&["worktree", "lock", "--reason", "mine", worktree.tree.root().to_str().unwrap()]);
+    match f.pool().remove(D1, Removal::Throwaway) {
+        Err(WorktreeError::Locked { reason, .. }) => assert_eq!(reason, "mine"),
+        other => panic!("{other:?}"),
+    }
+    assert!(worktree.tree.root().exists());
+}
+
+#[test]
+fn a_branch_is_deleted_only_when_the_target_contains_it() {
+    let f = Fixture::new();
+    let (base, head) = f.done(D1, "t1", &[("new.txt", "x\n")]);
+    let gone = |f: &Fixture| f.pool().delete_branch_if_contained(&task("t1"), MAIN);
+    assert_eq!(gone(&f).unwrap(), BranchEnd::NotContained { tip: head.clone() });
+    let merged = f.merged(&base, &head, D2, "t1");
+    assert_eq!(publish(&f.repo, MAIN, &merged, &base, "test").unwrap(), Published::Done);
+    assert!(matches!(gone(&f), Err(WorktreeError::BranchHeld { .. })));
+    f.pool().remove(D1, Removal::Clean).unwrap();
+    assert_eq!(gone(&f).unwrap(), BranchEnd::Deleted { tip: head });
+    assert_eq!(gone(&f).unwrap(), BranchEnd::Absent);
+}
+
+#[test]
+fn the_list_names_owners_and_strays_and_the_exclude_line_is_written_once() {
+    let f = Fixture::new();
+    f.work(D1, "t1");
+    write(f.root.join(".devloop/worktrees/stray/x"), "x");
+    let listed = f.pool().list().unwrap();
+    let rows: Vec<_> = listed.iter().map(|l| (l.name.as_str(), l.owner, l.registered.is_some())).collect();
+    assert_eq!(rows, [("d1", Some(D1), true), ("stray", None, false)]);
+    assert!(!f.pool().exclude_devloop().unwrap());
+    assert_eq!(f.git(&["status", "--porcelain"]), "");
+    write(f.root.join(".git/info/exclude"), "mine");
+    assert!(f.pool().exclude_devloop().unwrap());
+    assert_eq!(read(f.root.join(".git/info/exclude")), "mine\n.devloop/\n");
+}
