@@ -1,5 +1,5 @@
-// The page /devloop/: shows what the plugin's one reading route answers, again every 5 seconds. It only reads;
-// every text from a project or a model becomes a text node, never markup.
+// The page /devloop/: shows what the plugin's one reading route answers, again every 5 seconds. It only
+// reads; every text from a project or a model becomes a text node, never markup.
 const REFRESH_MS = 5000
 const PROJECTS = new URL('api/projects', document.baseURI)
 
@@ -7,16 +7,25 @@ const PROJECTS = new URL('api/projects', document.baseURI)
 function el(tag, attributes, ...children) {
   const node = document.createElement(tag)
   for (const [name, value] of Object.entries(attributes ?? {})) node.setAttribute(name, value)
-  for (const child of children.flat()) if (child !== null && child !== undefined && child !== '') node.append(child)
+  for (const child of children.flat())
+    if (child !== null && child !== undefined && child !== '') node.append(child)
   return node
 }
 
 const usd = (micros) => `${(micros / 1e6).toFixed(2)} USD`
-const list = (lines) => (lines?.length ? el('ul', null, lines.map((line) => el('li', null, String(line)))) : null)
+const list = (lines) =>
+  lines?.length
+    ? el(
+        'ul',
+        null,
+        lines.map((line) => el('li', null, String(line))),
+      )
+    : null
 
 /** A table of rows of texts; `numbers` are the columns to be set right. */
 function table(heads, rows, numbers = []) {
-  const cell = (tag) => (text, i) => el(tag, numbers.includes(i) ? { class: 'number' } : null, String(text ?? ''))
+  const cell = (tag) => (text, i) =>
+    el(tag, numbers.includes(i) ? { class: 'number' } : null, String(text ?? ''))
   const body = rows.map((row) => el('tr', null, row.map(cell('td'))))
   const head = el('thead', null, el('tr', null, heads.map(cell('th'))))
   return el('div', { class: 'scroll' }, el('table', null, head, el('tbody', null, body)))
@@ -24,12 +33,23 @@ function table(heads, rows, numbers = []) {
 
 function question(asked) {
   const offers = asked.answers.map((offer) => {
-    const notes = [offer.recommended && 'recommended', offer.spends && 'spends again', offer.discards && 'discards work']
+    const notes = [
+      offer.recommended && 'recommended',
+      offer.spends && 'spends again',
+      offer.discards && 'discards work',
+    ]
     return el(
       'li',
       null,
       offer.text,
-      el('span', { class: 'quiet' }, notes.filter(Boolean).map((note) => ` · ${note}`).join('')),
+      el(
+        'span',
+        { class: 'quiet' },
+        notes
+          .filter(Boolean)
+          .map((note) => ` · ${note}`)
+          .join(''),
+      ),
       el('pre', null, offer.command),
     )
   })
@@ -44,3 +64,89 @@ function question(asked) {
     list(asked.by_hand),
   )
 }
+
+const SPEND = ['measured', 'priced', 'assumed', 'reserved']
+
+function money(view) {
+  const rows = Object.entries(view.money ?? {}).map(([scope, sums]) => [
+    scope,
+    ...SPEND.map((sort) => usd(sums[sort] ?? 0)),
+  ])
+  return rows.length ? [el('h3', null, 'Money'), table(['', ...SPEND], rows, [1, 2, 3, 4])] : []
+}
+
+function tasks(view) {
+  if (!view.tasks?.length) return []
+  const rows = view.tasks.map((task) => [
+    task.id,
+    task.title,
+    task.stage,
+    task.waits_for,
+    usd(task.spent ?? 0),
+  ])
+  return [el('h3', null, 'Tasks'), table(['task', 'title', 'stage', 'waits for', 'spent'], rows, [4])]
+}
+
+/** The one word of a project and its colour. */
+function state(project) {
+  if (project.error) return ['error', 'bad']
+  if (!project.view) return ['starting', 'quiet']
+  if (project.view.questions?.length) return ['needs you', 'need']
+  return [project.view.phase ?? '', project.view.phase === 'complete' ? 'good' : 'busy']
+}
+
+function card(project) {
+  const [word, colour] = state(project)
+  const view = project.view ?? {}
+  const open = view.questions ?? []
+  return el(
+    'article',
+    { class: 'card', id: `p-${project.id}` },
+    el('header', null, el('h2', null, project.name), el('span', { class: `pill ${colour}` }, word)),
+    el('p', { class: 'root' }, project.root),
+    project.error ? el('p', { class: 'bad' }, project.error) : null,
+    view.sentence ? el('p', null, view.sentence) : null,
+    open.length ? el('h3', null, open.length === 1 ? 'One question' : `${open.length} questions`) : null,
+    open.map(question),
+    tasks(view),
+    money(view),
+  )
+}
+
+/** What is wrong with the plugin as a whole. */
+function notices({ engine, reports, registryError, enabled }) {
+  const lines = [...reports]
+  if (!engine.ok) lines.unshift(`Nothing runs: ${engine.detail}`)
+  if (!enabled) lines.unshift('Ticking is switched off in the configuration (enabled: false).')
+  if (registryError) lines.push(registryError)
+  return lines.length ? [el('section', { class: 'card' }, el('h2', null, 'Configuration'), list(lines))] : []
+}
+
+let shown = ''
+
+async function refresh() {
+  const freshness = document.getElementById('freshness')
+  try {
+    const response = await fetch(PROJECTS, {
+      headers: { accept: 'application/json' },
+      credentials: 'same-origin',
+    })
+    if (!response.ok) throw new Error(`the server answered ${response.status}`)
+    const text = await response.text()
+    const { value } = JSON.parse(text)
+    // Only a change is drawn, so that a selection or a scrolled table is not lost every 5 seconds.
+    const { beats, ...rest } = value
+    const now = JSON.stringify(rest)
+    if (now !== shown) {
+      document.getElementById('projects').replaceChildren(...notices(value), ...value.projects.map(card))
+      shown = now
+    }
+    freshness.textContent = `${value.projects.length} projects, beat ${beats}`
+  } catch (error) {
+    freshness.textContent = `Not reachable: ${error.message}`
+  } finally {
+    setTimeout(refresh, REFRESH_MS)
+  }
+}
+
+refresh()

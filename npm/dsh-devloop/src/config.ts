@@ -50,8 +50,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Turns whatever stands in the profile into a configuration that works; never throws. `known` are the engine's
- * keys; without them every foreign key is passed on.
+ * Turns whatever stands in the profile into a configuration that works; never throws. `known` are the
+ * engine's keys; without them every foreign key is passed on.
  */
 export function repairConfig(raw: unknown, known: readonly string[] = [], cwd = process.cwd()): PluginConfig {
   const reports: string[] = []
@@ -109,7 +109,7 @@ export interface Project {
   own: boolean
 }
 
-/** Who is looked after: the configured root, then the listed ones; `error` when the list cannot be trusted. */
+/** Who is looked after: the configured root, then the listed ones; `error` when the list is not sound. */
 export interface Registry {
   projects: Project[]
   error?: string
@@ -130,7 +130,7 @@ function project(root: string, own: boolean): Project {
   }
 }
 
-/** Reads `projects.json`; it is never written here, so nothing of it can be lost. A missing file is an empty list. */
+/** Reads `projects.json`, which is never written here; a missing file is an empty list. */
 export function readRegistry(ownRoot: string, home = devloopHome()): Registry {
   const registry: Registry = { projects: [project(ownRoot, true)] }
   const file = join(home, 'projects.json')

@@ -42,7 +42,7 @@ export function platformName(): string {
 const packageRoot = dirname(dirname(fileURLToPath(import.meta.url)))
 const require = createRequire(import.meta.url)
 
-/** A file of this platform: beside `lib` first (a checkout, the test tarball), then in the platform package. */
+/** A file of this platform: beside `lib` (a checkout, the test tarball), else in the platform package. */
 export function platformFile(name: string, root = packageRoot): string | undefined {
   const local = join(root, name)
   if (existsSync(local)) return local

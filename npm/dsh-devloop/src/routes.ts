@@ -27,7 +27,7 @@ const HEADERS = {
 
 type Refusal = 401 | 403 | undefined
 
-/** Our own fence, for hosts without one: this machine or a trusted name, and no other site's page behind it. */
+/** Our own fence, for hosts without one: this machine or a trusted name, and no other site behind it. */
 export function ownFence(req: IncomingMessage, trustedHosts: readonly string[]): Refusal {
   const host = req.headers.host?.toLowerCase() ?? ''
   const name = HOST_HEADER.exec(host)?.[1]
