@@ -1,5 +1,5 @@
-//! Owns the two clocks of the shell: wall time, which may step, and awake time, which stands still in suspend.
-//! It must not decide what a step means; the core does.
+//! Owns the two clocks of the shell: wall time, which may step, and awake time, which stands still in
+//! suspend. It must not decide what a step means; the core does.
 
 use std::fmt::Debug;
 use std::sync::Mutex;
@@ -105,7 +105,8 @@ pub fn system_wall_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(MAX_NUMBER).min(MAX_NUMBER)
 }
 
-/// The boot as a number of at most 53 bits: the leading bits of its id, which is random already. 0 without an id.
+/// The boot as a number of at most 53 bits: the leading bits of its id, which is random already. 0 without
+/// an id.
 pub fn boot_number(boot_id: &str) -> u64 {
     let digits = boot_id.chars().filter_map(|c| c.to_digit(16)).take(14);
     // 14 hex digits are 56 bits; the three lowest go.

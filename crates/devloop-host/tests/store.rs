@@ -1,4 +1,5 @@
-//! Tests of the store through its public interface: files, locks, crashes, full disks. They need no component.
+//! Tests of the store through its public interface: files, locks, crashes, full disks. They need no
+//! component.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 #[path = "store/arming.rs"]

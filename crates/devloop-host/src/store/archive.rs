@@ -9,8 +9,9 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use super::disk::{self, Disk, Point};
 use super::error::{StoreError, StoreResult};
 
-/// One compressed segment. Its file is `<first>-<last>.jsonl.gz`, or `<first>-<last>.<nth>.jsonl.gz` where the
-/// same revisions were archived before with other bytes (a segment without steps, replaced by a newer core).
+/// One compressed segment. Its file is `<first>-<last>.jsonl.gz`, or `<first>-<last>.<nth>.jsonl.gz` where
+/// the same revisions were archived before with other bytes (a segment without steps, replaced by a newer
+/// core).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Archive {
     /// Revision of the snapshot.
@@ -109,7 +110,9 @@ mod tests {
         for (first, last, nth) in [(0, 0, 1), (0, 255, 1), (7, 7, 3)] {
             assert_eq!(parse(&name(first, last, nth)), Some((first, last, nth)));
         }
-        for other in ["", "0-1.jsonl", "0-1.1.jsonl.gz", "a-1.jsonl.gz", "01.jsonl.gz", ".segment.x.devloop-tmp"] {
+        for other in
+            ["", "0-1.jsonl", "0-1.1.jsonl.gz", "a-1.jsonl.gz", "01.jsonl.gz", ".segment.x.devloop-tmp"]
+        {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -1,5 +1,5 @@
-//! Owns how bytes reach the disk: nofollow, mode 0600, atomic replacement, and the numbered points where it can fail.
-//! It must not know what a file means.
+//! Owns how bytes reach the disk: nofollow, mode 0600, atomic replacement, and the numbered points where it
+//! can fail. It must not know what a file means.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};

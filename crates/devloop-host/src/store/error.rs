@@ -1,10 +1,11 @@
-//! Owns the failures of the store as sentences; it must not decide exit codes (the table of `HostError` does).
+//! Owns the failures of the store as sentences; it must not decide exit codes (the table of `HostError`
+//! does).
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::locks::OwnerRecord;
+use super::owner_record::OwnerRecord;
 use crate::error::{ErrorKind, HostError};
 
 /// Result of everything in the store.
@@ -91,7 +92,10 @@ pub enum StoreError {
         pid: u32,
     },
     /// The file system has no locks.
-    #[error("the file system of {} has no file locks ({source}); put the project on a local disk", path.display())]
+    #[error(
+        "the file system of {} has no file locks ({source}); put the project on a local disk",
+        path.display()
+    )]
     NoLocks {
         /// The lock file.
         path: PathBuf,
@@ -131,7 +135,10 @@ pub enum StoreError {
         why: String,
     },
     /// A file was written by a newer DevLoop.
-    #[error("{} has version {version}, newer than this DevLoop reads; it was left untouched: update DevLoop", path.display())]
+    #[error(
+        "{} has version {version}, newer than this DevLoop reads; it was left untouched: update DevLoop",
+        path.display()
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -183,7 +190,13 @@ impl StoreError {
 
 /// Who holds a lock, as far as its record can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder(pub Option<OwnerRecord>);
+pub struct Holder(pub Option<Box<OwnerRecord>>);
+
+impl Holder {
+    pub(crate) fn of(record: Option<OwnerRecord>) -> Holder {
+        Holder(record.map(Box::new))
+    }
+}
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -46,7 +46,8 @@ pub(crate) fn parts(armed: &Armed, format: &dyn LineFormat, since: u64) -> Store
     files.push((armed.events(), current.unwrap_or_default()));
     let mut found = Vec::new();
     for (index, (path, bytes)) in files.iter().enumerate() {
-        // A crash between archiving and renaming leaves an archive of what is still the start of a later file.
+        // A crash between archiving and renaming leaves an archive of what is still the start of a later
+        // file.
         let superseded = files[index + 1..].iter().any(|(_, later)| later.starts_with(bytes));
         if superseded {
             continue;
@@ -165,5 +166,6 @@ fn require_join(format: &dyn LineFormat, part: &Part, tip: &Tip) -> StoreResult<
 
 /// True when `head` is a snapshot that continues `tip`.
 pub(crate) fn follows(format: &dyn LineFormat, tip: &Tip, head: &Line) -> bool {
-    head.revision == tip.revision && format.chain(&tip.chain, &head.bytes).as_deref() == Ok(head.chain.as_str())
+    head.revision == tip.revision
+        && format.chain(&tip.chain, &head.bytes).as_deref() == Ok(head.chain.as_str())
 }

@@ -35,7 +35,8 @@ impl Identity {
         }
     }
 
-    /// Whether that process still runs. `None` when it cannot be told from here (another machine, no records).
+    /// Whether that process still runs. `None` when it cannot be told from here (another machine, no
+    /// records).
     pub fn is_alive(&self) -> Option<bool> {
         if self.host != host_name() || self.boot.is_empty() {
             return None;
@@ -78,7 +79,8 @@ fn host_name() -> String {
 }
 
 fn nonce() -> String {
-    // The hasher's keys come from the system's random source; the time keeps two instances of a process apart.
+    // The hasher's keys come from the system's random source; the time keeps two instances of a process
+    // apart.
     let mut hasher = RandomState::new().build_hasher();
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     hasher.write_u128(since.map(|d| d.as_nanos()).unwrap_or(0));

@@ -1,6 +1,8 @@
 //! Owns EVENTS.jsonl: appending a group with one fsync, starting segments, and seeing what others appended.
 //! It is the authority over the state; it must not know what a line says.
 
+mod changes;
+
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use super::history;
 use super::layout::Armed;
 use super::line::{self, FIRST_CHAIN, Line, LineFormat, Segment, SegmentFault, Tip};
 use super::locks::LockGuard;
+
+pub use changes::Changes;
 
 /// Most lines of a segment, its snapshot included.
 pub const SEGMENT_LINES: usize = 256;
@@ -45,26 +49,14 @@ struct Open {
     tip: Tip,
 }
 
-/// What happened to the journal since a [`Tip`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Changes {
-    /// Nothing.
-    Equal,
-    /// These lines, in order and chaining from the tip. Empty when only a segment was started: then
-    /// [`Journal::tip`] has another chain at the same revision.
-    Ahead(Vec<Line>),
-    /// The tip is not in the journal: drop the instance and load again. The text says what was seen.
-    Diverged(String),
-}
-
 impl Journal {
     /// Nothing is read yet; `recover::load` does that.
     pub fn new(armed: Armed, disk: Disk, format: Arc<dyn LineFormat>) -> Self {
         Journal { armed, disk, format, open: None }
     }
 
-    /// Where the journal stood when it was last read or written. `None` before loading, without a journal, and
-    /// after any failed write.
+    /// Where the journal stood when it was last read or written. `None` before loading, without a journal,
+    /// and after any failed write.
     pub fn tip(&self) -> Option<&Tip> {
         self.open.as_ref().map(|open| &open.tip)
     }
@@ -83,7 +75,6 @@ impl Journal {
     pub fn format(&self) -> &Arc<dyn LineFormat> {
         &self.format
     }
-
 
     /// Reads the current segment and remembers where it ends. `None` when there is no whole line.
     pub(crate) fn read(&mut self) -> Result<Option<Segment>, SegmentFault> {
@@ -132,7 +123,9 @@ impl Journal {
         let (bytes, tip) = self.seal(open.tip.clone(), group)?;
         self.require_unmoved()?;
         let writer = self.writer()?;
-        let Some(open) = &mut self.open else { return Err(StoreError::Misuse("the journal was lost".into())) };
+        let Some(open) = &mut self.open else {
+            return Err(StoreError::Misuse("the journal was lost".into()));
+        };
         match write_group(&self.disk, &writer, open, &bytes) {
             Ok(modified) => {
                 open.valid_len += bytes.len() as u64;
@@ -151,8 +144,8 @@ impl Journal {
         }
     }
 
-    /// Starts a segment with a snapshot of the present state; the segment before it goes to `journal/`.
-    /// The snapshot repeats the present revision and chains from the present tip ([`FIRST_CHAIN`] without one).
+    /// Starts a segment with a snapshot of the present state; the segment before it goes to `journal/`. The
+    /// snapshot repeats the present revision and chains from the present tip ([`FIRST_CHAIN`] without one).
     /// After any error the journal must be loaded again.
     pub fn start_segment(&mut self, lock: &LockGuard<'_>, head: &Line) -> StoreResult<()> {
         lock.require(&self.armed)?;
@@ -182,88 +175,9 @@ impl Journal {
         }
     }
 
-    /// What happened since `from`, which is what the caller last folded. Cheap when nothing did.
-    pub fn poll_changes(&mut self, from: &Tip) -> StoreResult<Changes> {
-        if let Some(open) = &mut self.open
-            && open.tip == *from
-        {
-            let now = fs::symlink_metadata(self.armed.events());
-            if let Ok(meta) = now
-                && FileId::of(&meta) == open.id
-            {
-                if meta.len() == open.file_len && meta.modified().ok() == open.modified {
-                    return Ok(Changes::Equal);
-                }
-                if meta.len() > open.file_len {
-                    let lines = self.read_tail()?;
-                    return Ok(if lines.is_empty() { Changes::Equal } else { Changes::Ahead(lines) });
-                }
-            }
-        }
-        self.poll_whole(from)
-    }
-
     /// Every segment from the one that holds revision `since`, oldest first; the current one is last.
     pub fn history(&self, since: u64) -> StoreResult<Vec<history::Part>> {
         history::parts(&self.armed, self.format.as_ref(), since)
-    }
-
-    fn poll_whole(&mut self, from: &Tip) -> StoreResult<Changes> {
-        let segment = match self.read() {
-            Ok(Some(segment)) => segment,
-            Ok(None) => return Ok(Changes::Diverged("EVENTS.jsonl is missing or empty".into())),
-            Err(SegmentFault::Legacy) => {
-                return Ok(Changes::Diverged("EVENTS.jsonl is of version 1 again".into()));
-            }
-            Err(SegmentFault::Other(error)) => return Err(error),
-        };
-        if let Some(at) = segment.lines().position(|l| l.tip() == *from) {
-            let after = segment.steps[at..].to_vec();
-            return Ok(if after.is_empty() { Changes::Equal } else { Changes::Ahead(after) });
-        }
-        if segment.head.revision >= from.revision {
-            let parts = self.history(from.revision)?;
-            if let Some(lines) = history::lines_behind(self.format.as_ref(), &parts, from)? {
-                return Ok(Changes::Ahead(lines));
-            }
-        }
-        let last = segment.last();
-        Ok(Changes::Diverged(format!(
-            "revision {} with chain {} is not in the journal, which ends at revision {} with chain {}",
-            from.revision,
-            line::short(&from.chain),
-            last.revision,
-            line::short(&last.chain)
-        )))
-    }
-
-    /// Reads the lines that somebody else appended behind what is known.
-    fn read_tail(&mut self) -> StoreResult<Vec<Line>> {
-        let path = self.armed.events();
-        let Some(open) = &mut self.open else { return Ok(Vec::new()) };
-        let mut file = &open.file;
-        let mut bytes = Vec::new();
-        let tail = |file: &mut &File, bytes: &mut Vec<u8>| -> io::Result<Option<SystemTime>> {
-            file.seek(SeekFrom::Start(open.valid_len))?;
-            file.take(SEGMENT_LIMIT_BYTES).read_to_end(bytes)?;
-            Ok(file.metadata()?.modified().ok())
-        };
-        let modified = tail(&mut file, &mut bytes).map_err(StoreError::io("read", &path))?;
-        let valid = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        let (mut lines, mut tip) = (Vec::new(), open.tip.clone());
-        for text in bytes[..valid].split_inclusive(|b| *b == b'\n') {
-            let number = open.lines + lines.len() + 1;
-            let text = &text[..text.len() - 1];
-            let step = line::read_step(self.format.as_ref(), &path, number, &tip, text)?;
-            tip = step.tip();
-            lines.push(step);
-        }
-        open.file_len = open.valid_len + bytes.len() as u64;
-        open.valid_len += valid as u64;
-        open.modified = modified;
-        open.lines += lines.len();
-        open.tip = tip;
-        Ok(lines)
     }
 
     /// The bytes of a group and the tip behind it, after checking that it continues `tip`.
@@ -286,7 +200,9 @@ impl Journal {
     /// The handle for appending to the file that was read.
     fn writer(&mut self) -> StoreResult<File> {
         let path = self.armed.events();
-        let Some(open) = &mut self.open else { return Err(StoreError::Misuse("the journal was lost".into())) };
+        let Some(open) = &mut self.open else {
+            return Err(StoreError::Misuse("the journal was lost".into()));
+        };
         let writer = match open.writer.take() {
             Some(writer) => writer,
             None => self.disk.open_append(&path)?,
@@ -342,7 +258,8 @@ impl Journal {
         if let Some(open) = before {
             let mut bytes = Vec::new();
             let mut file = &open.file;
-            let whole = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(open.valid_len).read_to_end(&mut bytes));
+            let whole =
+                file.seek(SeekFrom::Start(0)).and_then(|_| file.take(open.valid_len).read_to_end(&mut bytes));
             whole.map_err(StoreError::io("read", &path))?;
             let (first, last) = (open.first_revision, open.tip.revision);
             archive::store(&self.disk, &self.armed.journal(), first, last, &bytes, SEGMENT_LIMIT_BYTES)?;

@@ -75,7 +75,9 @@ pub fn require_armed(root: &Path) -> StoreResult<Armed> {
         Arming::Armed(armed) => Ok(armed),
         Arming::Escaped { path, why } => Err(StoreError::Escaped { path, why }),
         Arming::Bare { root } => Err(StoreError::NotArmed { root, why: "it has no .devloop/GOAL.md".into() }),
-        Arming::Unarmed { root } => Err(StoreError::NotArmed { root, why: "it has no .devloop folder".into() }),
+        Arming::Unarmed { root } => {
+            Err(StoreError::NotArmed { root, why: "it has no .devloop folder".into() })
+        }
     }
 }
 
@@ -92,7 +94,10 @@ pub fn find_root(start: &Path) -> StoreResult<PathBuf> {
 /// Arms a folder: makes `.devloop` and writes GOAL.md, which must not exist yet.
 pub fn arm(disk: &Disk, root: &Path, goal: &str) -> StoreResult<Armed> {
     if goal.len() as u64 > GOAL_LIMIT_BYTES {
-        return Err(StoreError::TooLarge { path: root.join(FOLDER).join("GOAL.md"), limit: GOAL_LIMIT_BYTES });
+        return Err(StoreError::TooLarge {
+            path: root.join(FOLDER).join("GOAL.md"),
+            limit: GOAL_LIMIT_BYTES,
+        });
     }
     let root = match inspect(root)? {
         Arming::Bare { root } | Arming::Unarmed { root } => root,

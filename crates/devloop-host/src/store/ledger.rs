@@ -1,5 +1,6 @@
 //! Owns the global ledger: what all projects of a user spent and reserved today, and the slots they hold.
-//! It is a projection keyed by project and dispatch; each project's journal is the authority for its own entries.
+//! It is a projection keyed by project and dispatch; each project's journal is the authority for its own
+//! entries.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -82,7 +83,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Reads the ledger. A torn last line is dropped; lines that cannot be read are counted and kept in the file.
+    /// Reads the ledger. A torn last line is dropped; lines that cannot be read are counted and kept in the
+    /// file.
     pub fn read(guard: &LedgerGuard<'_>, disk: &Disk) -> StoreResult<Ledger> {
         let user = guard.user().clone();
         let bytes = disk.read(&user.ledger(), LEDGER_LIMIT_BYTES)?.unwrap_or_default();
@@ -123,8 +125,8 @@ impl Ledger {
         sums
     }
 
-    /// Appends the entries that say more than what is there, with one fsync; their number. Doing it again appends
-    /// nothing. An entry never goes back from measured to assumed or reserved.
+    /// Appends the entries that say more than what is there, with one fsync; their number. Doing it again
+    /// appends nothing. An entry never goes back from measured to assumed or reserved.
     pub fn record(&mut self, _guard: &LedgerGuard<'_>, entries: &[Entry]) -> StoreResult<usize> {
         let mut news: Vec<Entry> = Vec::new();
         let mut known = self.entries.clone();
@@ -142,8 +144,9 @@ impl Ledger {
         Ok(news.len())
     }
 
-    /// Makes the ledger agree with a project's journal at start: `journal` holds the newest entry of every dispatch.
-    /// What is missing is added; what the journal does not know becomes void. The number of lines appended.
+    /// Makes the ledger agree with a project's journal at start: `journal` holds the newest entry of every
+    /// dispatch. What is missing is added; what the journal does not know becomes void. The number of lines
+    /// appended.
     pub fn complete(
         &mut self,
         guard: &LedgerGuard<'_>,
@@ -162,8 +165,8 @@ impl Ledger {
         self.record(guard, &wanted)
     }
 
-    /// Shortens a ledger that grew past `limit` bytes: settled entries older than a week are dropped, the whole old
-    /// file is kept as ledger.1.jsonl. Lines that cannot be read stay. True when it did.
+    /// Shortens a ledger that grew past `limit` bytes: settled entries older than a week are dropped, the
+    /// whole old file is kept as ledger.1.jsonl. Lines that cannot be read stay. True when it did.
     pub fn shorten(&mut self, _guard: &LedgerGuard<'_>, today: u64, limit: u64) -> StoreResult<bool> {
         if self.file_len <= limit {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! Owns what a journal line is to the store: bytes, revision, chain. What a line says belongs to the wire crate.
+//! Owns what a journal line is to the store: bytes, revision, chain. What a line says belongs to the wire
+//! crate.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -119,7 +120,8 @@ pub(crate) fn read_segment(
     };
     let mut segment = Segment { head, steps: Vec::new(), valid_len: valid_len as u64 };
     for (index, text) in texts {
-        let step = read_step(format, path, index + 1, &segment.last().tip(), text).map_err(SegmentFault::Other)?;
+        let step =
+            read_step(format, path, index + 1, &segment.last().tip(), text).map_err(SegmentFault::Other)?;
         segment.steps.push(step);
     }
     Ok(Some(segment))

@@ -1,25 +1,43 @@
-//! Owns the three locks and their order: OWNER (life of the one supervisor), LOCK (one commit), LEDGER (all projects).
-//! They are locks of the operating system, so a dead holder releases them; the records inside only name the holder.
+//! Owns the three locks and their order: OWNER (life of the one supervisor), LOCK (one commit), LEDGER (all
+//! projects). They are locks of the operating system, so a dead holder releases them; the records inside
+//! only name the holder.
 //!
-//! The order is in the types: OWNER is taken by giving [`Locks`] away, so no LOCK of it can be open then; LEDGER is
-//! only reachable from a [`LockGuard`].
+//! The order is in the types: OWNER is taken by giving [`Locks`] away, so no LOCK of it can be open then;
+//! LEDGER is only reachable from a [`LockGuard`].
+//!
+//! ```compile_fail,E0505
+//! # fn order(locks: devloop_host::store::Locks) -> devloop_host::store::StoreResult<()> {
+//! use devloop_host::store::Wait;
+//! let lock = locks.lock(Wait::ONCE)?;
+//! let owner = locks.own(Wait::ONCE)?; // refused: LOCK is open
+//! lock.ledger(Wait::ONCE)?;
+//! # drop(owner); Ok(())
+//! # }
+//! ```
+//!
+//! ```
+//! # fn order(locks: devloop_host::store::Locks) -> devloop_host::store::StoreResult<()> {
+//! use devloop_host::store::Wait;
+//! let owner = locks.own(Wait::ONCE)?;
+//! let lock = owner.lock(Wait::up_to_ms(1000))?;
+//! let ledger = lock.ledger(Wait::up_to_ms(1000))?;
+//! # drop(ledger); Ok(())
+//! # }
+//! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::{Deserialize, Serialize};
-
 use super::disk::{self, Disk, FileId, Point};
 use super::error::{Holder, LockName, StoreError, StoreResult};
 use super::identity::Identity;
 use super::layout::{Armed, UserFolder};
+use super::owner_record::{OwnerRecord, read_record, read_start, write_record};
 
 /// Pause between two tries, in milliseconds.
 const POLL_FLOOR_MS: u64 = 20;
-/// Records have this many bytes, padded, so that a rewrite is one write and never leaves an older tail.
-const RECORD_BYTES: usize = 512;
 /// The old plugin refreshed its lock every 5 s and called it stale after this long, in seconds.
 const FOREIGN_STALE_S: u64 = 30;
 
@@ -39,57 +57,8 @@ impl Wait {
     }
 }
 
-/// Who holds or last held a lock.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnerRecord {
-    /// Format of the record.
-    pub v: u32,
-    /// Name of the machine.
-    pub host: String,
-    /// Id of its boot.
-    pub boot: String,
-    /// Process id.
-    pub pid: u32,
-    /// Start of the process, clock ticks after boot.
-    pub started: u64,
-    /// Instance of the loop in that process.
-    pub instance: String,
-    /// Grows by one with every owner.
-    pub epoch: u64,
-    /// Wall time of taking, in milliseconds.
-    pub since_ms: u64,
-    /// True once the owner left in an orderly way.
-    pub released: bool,
-}
-
-impl OwnerRecord {
-    fn new(me: &Identity, epoch: u64) -> Self {
-        OwnerRecord {
-            v: 2,
-            host: me.host.clone(),
-            boot: me.boot.clone(),
-            pid: me.pid,
-            started: me.started,
-            instance: me.instance.clone(),
-            epoch,
-            since_ms: crate::clock::system_wall_ms(),
-            released: false,
-        }
-    }
-
-    /// The process in the record.
-    pub fn identity(&self) -> Identity {
-        Identity {
-            host: self.host.clone(),
-            boot: self.boot.clone(),
-            pid: self.pid,
-            started: self.started,
-            instance: self.instance.clone(),
-        }
-    }
-}
-
-/// The way to the locks of one project for one instance. A command takes LOCK from it; a supervisor OWNER first.
+/// The way to the locks of one project for one instance. A command takes LOCK from it; a supervisor OWNER
+/// first.
 #[derive(Debug)]
 pub struct Locks {
     armed: Armed,
@@ -187,11 +156,11 @@ impl OwnerGuard {
         if same_file && now.as_ref().is_some_and(mine) {
             return Ok(());
         }
-        Err(StoreError::Fenced { mine: self.record.epoch, now: Holder(now) })
+        Err(StoreError::Fenced { mine: self.record.epoch, now: Holder::of(now) })
     }
 
-    /// Removes temporary files that dead processes left in `.devloop`; their number. Needs both guards, because
-    /// only then nobody else can be writing one.
+    /// Removes temporary files that dead processes left in `.devloop`; their number. Needs both guards,
+    /// because only then nobody else can be writing one.
     pub fn sweep(&self, _lock: &LockGuard<'_>) -> StoreResult<usize> {
         let mut removed = 0;
         for folder in [self.locks.armed.folder().to_path_buf(), self.locks.armed.journal()] {
@@ -233,7 +202,8 @@ impl LockGuard<'_> {
         disk::ensure_folder(self.locks.user.folder())?;
         let path = self.locks.user.ledger_lock();
         let held = take(&self.locks.disk, &path, LockName::Ledger, wait)?;
-        write_record(&held.file, &OwnerRecord::new(&self.locks.me, 0)).map_err(StoreError::io("write", &path))?;
+        write_record(&held.file, &OwnerRecord::new(&self.locks.me, 0))
+            .map_err(StoreError::io("write", &path))?;
         Ok(LedgerGuard { _held: held, user: &self.locks.user, me: &self.locks.me })
     }
 
@@ -307,11 +277,17 @@ fn take(disk: &Disk, path: &Path, lock: LockName, wait: Wait) -> StoreResult<Hel
                     return Ok(held);
                 }
             }
-            Err(TryLockError::Error(source)) => return Err(StoreError::NoLocks { path: path.into(), source }),
+            Err(TryLockError::Error(source)) => {
+                return Err(StoreError::NoLocks { path: path.into(), source });
+            }
             Err(TryLockError::WouldBlock) => {
                 let waited_ms = started.elapsed().as_millis() as u64;
                 if waited_ms >= wait.up_to_ms {
-                    return Err(StoreError::LockBusy { lock, holder: Holder(read_record(&file)), waited_ms });
+                    return Err(StoreError::LockBusy {
+                        lock,
+                        holder: Holder::of(read_record(&file)),
+                        waited_ms,
+                    });
                 }
                 let left = wait.up_to_ms - waited_ms;
                 std::thread::sleep(Duration::from_millis(POLL_FLOOR_MS.min(left.max(1))));
@@ -328,7 +304,8 @@ fn open_lock_file(path: &Path) -> StoreResult<File> {
     options.open(path).map_err(StoreError::io("open", path))
 }
 
-/// Refuses beside a living plugin of version 1, whose LOCK holds a bare process id and is refreshed every 5 s.
+/// Refuses beside a living plugin of version 1, whose LOCK holds a bare process id and is refreshed every 5
+/// s.
 fn refuse_foreign(file: &File) -> StoreResult<()> {
     let Some(pid) = read_start(file).and_then(|text| text.trim().parse::<u32>().ok()) else { return Ok(()) };
     let age = file.metadata().and_then(|meta| meta.modified()).ok();
@@ -342,7 +319,9 @@ fn refuse_foreign(file: &File) -> StoreResult<()> {
 fn pid_exists(pid: u32) -> bool {
     #[cfg(unix)]
     {
-        let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return false };
+        let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
+            return false;
+        };
         // Not being allowed to signal a process proves that it exists.
         rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
     }
@@ -350,50 +329,4 @@ fn pid_exists(pid: u32) -> bool {
     {
         pid != 0
     }
-}
-
-fn read_start(file: &File) -> Option<String> {
-    let mut bytes = [0_u8; RECORD_BYTES];
-    let mut filled = 0;
-    while filled < RECORD_BYTES {
-        match read_at(file, &mut bytes[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
-    String::from_utf8(bytes[..filled].to_vec()).ok()
-}
-
-fn read_record(file: &File) -> Option<OwnerRecord> {
-    serde_json::from_str(read_start(file)?.trim()).ok()
-}
-
-fn write_record(file: &File, record: &OwnerRecord) -> io::Result<()> {
-    let mut text = serde_json::to_vec(record)?;
-    text.resize(RECORD_BYTES.max(text.len() + 1) - 1, b' ');
-    text.push(b'\n');
-    write_at(file, &text)?;
-    file.set_len(text.len() as u64)
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, at)
-}
-
-#[cfg(unix)]
-fn write_at(file: &File, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
-}
-
-#[cfg(windows)]
-fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, at)
-}
-
-#[cfg(windows)]
-fn write_at(file: &File, bytes: &[u8]) -> io::Result<()> {
-    std::os::windows::fs::FileExt::seek_write(file, bytes, 0).map(|_| ())
 }

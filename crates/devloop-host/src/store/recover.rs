@@ -1,5 +1,5 @@
-//! Owns what is believed at start: STATE.json is compared with the journal, and the journal wins or nobody does.
-//! It must not write, except to keep version 1 files beside the new ones.
+//! Owns what is believed at start: STATE.json is compared with the journal, and the journal wins or nobody
+//! does. It must not write, except to keep version 1 files beside the new ones.
 
 use std::fs;
 use std::io;
@@ -59,7 +59,8 @@ pub enum Base {
     Snapshot(Line),
 }
 
-/// Reads state and journal and says what is believed. Call it under LOCK to act on it; without LOCK it serves views.
+/// Reads state and journal and says what is believed. Call it under LOCK to act on it; without LOCK it
+/// serves views.
 pub fn load(journal: &mut Journal, state: &StateFile) -> StoreResult<Loaded> {
     // The state first: it is written after the journal, so a reader without LOCK never sees it ahead.
     let found = state.read()?;
@@ -133,7 +134,9 @@ fn place(journal: &Journal, segment: &Segment, head: &Tip) -> StoreResult<Option
 /// The note for a state that the journal replaces, or the refusal where a person has to look.
 fn believe_journal(armed: &Armed, bytes: &[u8], fault: StateFault) -> StoreResult<String> {
     match fault {
-        StateFault::Torn(why) => Ok(format!("STATE.json is not whole ({why}); it was rebuilt from EVENTS.jsonl")),
+        StateFault::Torn(why) => {
+            Ok(format!("STATE.json is not whole ({why}); it was rebuilt from EVENTS.jsonl"))
+        }
         StateFault::Legacy if kept_as(&armed.state_v1(), bytes)? => {
             Ok("the migration from version 1 was interrupted; it was finished from EVENTS.jsonl".into())
         }
@@ -143,7 +146,8 @@ fn believe_journal(armed: &Armed, bytes: &[u8], fault: StateFault) -> StoreResul
         }
         StateFault::Edited(why) => {
             let why = format!(
-                "it was changed by something other than DevLoop ({why}); move it away and it is rebuilt from EVENTS.jsonl"
+                "it was changed by something other than DevLoop ({why}); \
+                 move it away and it is rebuilt from EVENTS.jsonl"
             );
             Err(StoreError::integrity(armed.state(), None, why))
         }
@@ -181,7 +185,8 @@ fn legacy(armed: &Armed, found: Found) -> StoreResult<Loaded> {
     match found {
         Found::Document { head, .. } => {
             let why = format!(
-                "it is of version 1 while STATE.json is at revision {} of version 2: the earlier plugin wrote it",
+                "it is of version 1 while STATE.json is at revision {} of version 2: \
+                 the earlier plugin wrote it",
                 head.revision
             );
             Err(StoreError::integrity(armed.events(), Some(1), why))
@@ -192,8 +197,8 @@ fn legacy(armed: &Armed, found: Found) -> StoreResult<Loaded> {
     }
 }
 
-/// Keeps the version 1 files as STATE.v1.json and EVENTS.v1.jsonl, durably, before the first write of version 2.
-/// Doing it again changes nothing; a different file under a kept name is refused.
+/// Keeps the version 1 files as STATE.v1.json and EVENTS.v1.jsonl, durably, before the first write of
+/// version 2. Doing it again changes nothing; a different file under a kept name is refused.
 pub fn keep_legacy(disk: &Disk, lock: &LockGuard<'_>, armed: &Armed, legacy: &Legacy) -> StoreResult<()> {
     lock.require(armed)?;
     let pairs = [(&legacy.state, armed.state_v1()), (&legacy.events, armed.events_v1())];

@@ -1,4 +1,5 @@
-//! Owns the space that is set aside for a full disk, and how much is free; what a full disk means the core decides.
+//! Owns the space that is set aside for a full disk, and how much is free; what a full disk means the core
+//! decides.
 
 use std::fs;
 use std::io;
@@ -25,13 +26,15 @@ pub fn free_bytes(path: &Path) -> StoreResult<Option<u64>> {
     }
 }
 
-/// Fills the reserve file unless it is full already. A disk too full for it is an error to show, not to stop for.
+/// Fills the reserve file unless it is full already. A disk too full for it is an error to show, not to
+/// stop for.
 pub fn fill(disk: &Disk, armed: &Armed) -> StoreResult<()> {
     let path = armed.reserve();
     if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file() && meta.len() == RESERVE_BYTES as u64) {
         return Ok(());
     }
-    // Real bytes, not a sparse length: only they occupy space. They differ, so that no file system packs them away.
+    // Real bytes, not a sparse length: only they occupy space. They differ, so that no file system packs
+    // them away.
     let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
     let bytes: Vec<u8> = (0..RESERVE_BYTES / 8)
         .flat_map(|_| {
@@ -41,7 +44,8 @@ pub fn fill(disk: &Disk, armed: &Armed) -> StoreResult<()> {
             noise.to_le_bytes()
         })
         .collect();
-    let how = Replace { write: Point::ReserveWrite, rename: Point::ReserveWrite, sync: Some(Point::ReserveWrite) };
+    let how =
+        Replace { write: Point::ReserveWrite, rename: Point::ReserveWrite, sync: Some(Point::ReserveWrite) };
     disk.replace(&path, &bytes, how)
 }
 

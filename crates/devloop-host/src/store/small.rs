@@ -9,7 +9,8 @@ use super::error::{StoreError, StoreResult};
 use super::layout::Armed;
 
 const VOLATILE: Replace = Replace { write: Point::SmallWrite, rename: Point::SmallWrite, sync: None };
-const DURABLE: Replace = Replace { write: Point::SmallWrite, rename: Point::SmallWrite, sync: Some(Point::SmallWrite) };
+const DURABLE: Replace =
+    Replace { write: Point::SmallWrite, rename: Point::SmallWrite, sync: Some(Point::SmallWrite) };
 
 /// Writes BUDGET.json, the limits in force.
 pub fn write_budget(disk: &Disk, armed: &Armed, json: &[u8]) -> StoreResult<()> {

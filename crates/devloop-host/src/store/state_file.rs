@@ -86,8 +86,8 @@ impl StateFile {
         })
     }
 
-    /// Replaces the document. `durable` asks for fsync of file and folder: at segment starts and on halts. Otherwise
-    /// the system writes it when it likes, because the journal can rebuild it.
+    /// Replaces the document. `durable` asks for fsync of file and folder: at segment starts and on halts.
+    /// Otherwise the system writes it when it likes, because the journal can rebuild it.
     pub fn write(&self, lock: &LockGuard<'_>, bytes: &[u8], durable: bool) -> StoreResult<()> {
         lock.require(&self.armed)?;
         let sync = durable.then_some(Point::StateSync);
@@ -95,8 +95,8 @@ impl StateFile {
         self.disk.replace(&self.armed.state(), bytes, how)
     }
 
-    /// Moves an unusable file into `aside/` so that a rebuilt one does not destroy it. The new path; `None` when
-    /// there was nothing to keep.
+    /// Moves an unusable file into `aside/` so that a rebuilt one does not destroy it. The new path; `None`
+    /// when there was nothing to keep.
     pub fn set_aside(&self, lock: &LockGuard<'_>) -> StoreResult<Option<PathBuf>> {
         lock.require(&self.armed)?;
         let path = self.armed.state();

@@ -1,4 +1,5 @@
-//! Owns TRACE.jsonl: raw lines of the caller, bounded by keeping two whole segments. It is never an authority.
+//! Owns TRACE.jsonl: raw lines of the caller, bounded by keeping two whole segments. It is never an
+//! authority.
 
 use std::fs::{self, File};
 use std::io;
@@ -31,14 +32,15 @@ impl Trace {
         Trace { armed, disk, segment_bytes, file: None }
     }
 
-    /// True when [`Trace::begin`] must come next: this instance wrote nothing yet, a write failed, or the segment
-    /// is full.
+    /// True when [`Trace::begin`] must come next: this instance wrote nothing yet, a write failed, or the
+    /// segment is full.
     pub fn wants_head(&self) -> bool {
         self.file.as_ref().is_none_or(|(_, len)| *len >= self.segment_bytes)
     }
 
-    /// Writes a head: a line that the lines behind it can be replayed from. A full segment first becomes the one
-    /// before (and that one is dropped); otherwise the head continues the file of an earlier instance.
+    /// Writes a head: a line that the lines behind it can be replayed from. A full segment first becomes
+    /// the one before (and that one is dropped); otherwise the head continues the file of an earlier
+    /// instance.
     pub fn begin(&mut self, head: &[u8]) -> StoreResult<()> {
         self.file = None;
         let path = self.armed.trace();
@@ -53,8 +55,8 @@ impl Trace {
         self.append(&[head])
     }
 
-    /// Appends whole lines (without newlines), not synced. After an error a head is wanted again, because the file
-    /// may end in half a line.
+    /// Appends whole lines (without newlines), not synced. After an error a head is wanted again, because
+    /// the file may end in half a line.
     pub fn append(&mut self, lines: &[&[u8]]) -> StoreResult<()> {
         let Some((file, len)) = &mut self.file else {
             return Err(StoreError::Misuse("the trace has no head yet".into()));

@@ -127,7 +127,10 @@ fn the_epoch_grows_and_a_replaced_owner_is_fenced() {
     assert!(fenced.to_string().contains("no longer owns"), "{fenced}");
     drop(second);
     third.verify().unwrap();
-    assert!(!project.locks().owner_record().unwrap().unwrap().released, "the fenced one left the record alone");
+    assert!(
+        !project.locks().owner_record().unwrap().unwrap().released,
+        "the fenced one left the record alone"
+    );
 }
 
 #[test]

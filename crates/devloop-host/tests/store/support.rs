@@ -174,10 +174,10 @@ pub fn tip(journal: &Journal) -> Tip {
     journal.tip().cloned().unwrap()
 }
 
-/// A medium that fails as told: the nth time a point is reached.
+/// A medium that fails as told.
 #[derive(Debug, Default)]
 pub struct Faults {
-    plan: Mutex<Vec<(Point, usize, Verdict)>>,
+    plan: Mutex<Vec<(Point, Verdict)>>,
 }
 
 impl Faults {
@@ -188,15 +188,15 @@ impl Faults {
 
     /// The next time `point` is reached, `verdict` happens.
     pub fn next(&self, point: Point, verdict: Verdict) {
-        self.plan.lock().unwrap().push((point, 0, verdict));
+        self.plan.lock().unwrap().push((point, verdict));
     }
 }
 
 impl Medium for Faults {
     fn at(&self, point: Point) -> Verdict {
         let mut plan = self.plan.lock().unwrap();
-        match plan.iter().position(|(p, after, _)| *p == point && *after == 0) {
-            Some(index) => plan.remove(index).2,
+        match plan.iter().position(|(p, _)| *p == point) {
+            Some(index) => plan.remove(index).1,
             None => Verdict::Go,
         }
     }
