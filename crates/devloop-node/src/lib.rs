@@ -1,5 +1,5 @@
-//! The addon: one supervisor per project for Node. Strings of JSON cross the boundary, nothing else. It decides
-//! nothing, and neither a panic nor an error of the engine may end the process that loaded it.
+//! The addon: one supervisor per project for Node. Strings of JSON cross the boundary, nothing else. It
+//! decides nothing, and neither a panic nor an error of the engine may end the process that loaded it.
 
 mod job;
 
@@ -133,8 +133,8 @@ pub struct Supervisor {
 
 #[napi]
 impl Supervisor {
-    /// `optionsJson` is `{root, devloopHome, config}`; `notify` gets messages as JSON. Nothing is touched before
-    /// the first call.
+    /// `optionsJson` is `{root, devloopHome, config}`; `notify` gets messages as JSON. Nothing is touched
+    /// before the first call.
     #[napi(constructor, catch_unwind)]
     pub fn new(options_json: String, notify: Function<'_, String, ()>) -> Result<Self> {
         let settings = Settings::parse(&options_json).map_err(napi::Error::from_reason)?;

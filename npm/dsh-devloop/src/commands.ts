@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import type { ParseArgsConfig } from 'node:util'
 import { sentence } from './config.js'
 import type { CommandAnswer, CommandCall, HostContext } from './host.js'
+import { mount } from './timer.js'
 import type { Loops } from './timer.js'
 
 const USAGE = `/devloop status
@@ -59,18 +60,12 @@ async function handle(loops: Loops, call: CommandCall): Promise<CommandAnswer> {
 
 /** Registers `/devloop` for as long as `ctx` lives. */
 export function registerCommands(ctx: HostContext, loops: Loops): void {
-  ctx.effect(() => {
-    try {
-      const dispose = ctx.commands?.register({
-        name: 'devloop',
-        description: 'The loop of this project: its state, its questions, pause and resume.',
-        input: { hint: 'status | answer <answer> | pause | resume' },
-        handler: (call) => handle(loops, call),
-      })
-      return () => dispose?.()
-    } catch (error) {
-      loops.config.reports.push(`the command /devloop is not registered: ${sentence(error)}`)
-      return () => undefined
-    }
-  }, 'devloop.commands')
+  mount(ctx, loops, 'the command /devloop', () =>
+    ctx.commands?.register({
+      name: 'devloop',
+      description: 'The loop of this project: its state, its questions, pause and resume.',
+      input: { hint: 'status | answer <answer> | pause | resume' },
+      handler: (call) => handle(loops, call),
+    }),
+  )
 }

@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { sentence } from './config.js'
-import type { HostContext } from './host.js'
+import type { HostContext, Route } from './host.js'
+import { mount } from './timer.js'
 import type { Loops } from './timer.js'
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]'])
@@ -110,25 +111,15 @@ export function answer(ctx: HostContext, loops: Loops, req: IncomingMessage, res
 
 /** Mounts the page for as long as `ctx` lives. */
 export function mountRoutes(ctx: HostContext, loops: Loops): void {
-  ctx.effect(() => {
+  const handler: Route['handler'] = (req, res) => {
     try {
-      const dispose = ctx.webServer?.register({
-        kind: 'prefix',
-        path: '/devloop',
-        handler: (req, res) => {
-          try {
-            answer(ctx, loops, req, res)
-          } catch (error) {
-            if (res.headersSent) res.destroy()
-            else sendJson(req, res, 500, refused('internal', sentence(error)))
-          }
-        },
-      })
-      return () => dispose?.()
+      answer(ctx, loops, req, res)
     } catch (error) {
-      // Somebody else has this path: the loops go on without a page.
-      loops.config.reports.push(`the page /devloop/ is not mounted: ${sentence(error)}`)
-      return () => undefined
+      if (res.headersSent) res.destroy()
+      else sendJson(req, res, 500, refused('internal', sentence(error)))
     }
-  }, 'devloop.routes')
+  }
+  mount(ctx, loops, 'the page /devloop/', () =>
+    ctx.webServer?.register({ kind: 'prefix', path: '/devloop', handler }),
+  )
 }

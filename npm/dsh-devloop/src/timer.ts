@@ -4,6 +4,7 @@ import { sep } from 'node:path'
 import { agentPort } from './agent-port.js'
 import { readRegistry, sentence } from './config.js'
 import type { PluginConfig, Project } from './config.js'
+import type { HostContext } from './host.js'
 import type { NativeState, NativeSupervisor } from './native.js'
 
 /** Ticks that may follow each other without a beat of the timer between them. */
@@ -107,6 +108,19 @@ export class ProjectLoop {
       this.#error = sentence(error)
     }
   }
+}
+
+/** Registers something with the host while `ctx` lives; a refusal is reported, and the loops go on. */
+export function mount(ctx: HostContext, loops: Loops, what: string, register: () => unknown): void {
+  ctx.effect(() => {
+    try {
+      const dispose = register()
+      return () => (typeof dispose === 'function' ? dispose() : undefined)
+    } catch (error) {
+      loops.config.reports.push(`${what} is not there: ${sentence(error)}`)
+      return () => undefined
+    }
+  }, `devloop: ${what}`)
 }
 
 /** All loops of this profile. */
