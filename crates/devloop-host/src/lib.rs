@@ -1,7 +1,9 @@
 //! The shell of DevLoop: everything that touches the world. It performs and observes; it decides nothing.
 
+pub mod clock;
 pub mod error;
 pub mod files;
 pub mod git;
 pub mod process;
+pub mod store;
 pub mod worktree;
