@@ -13,6 +13,7 @@ use crate::files;
 use crate::git::commit::{TREE_LIMIT_MS, scratch_index, stage, task_ref};
 use crate::git::inspect::{current_branch, worktrees};
 use crate::git::run::NewCommit;
+use crate::git::status::inner_repositories;
 use crate::git::{GitError, Identity, Repo, RepoPath};
 
 pub use types::{BranchEnd, Listed, Outcome, Removal, Removed, Start, Worktree, WorktreeError};
@@ -240,7 +241,11 @@ impl Worktrees {
         let bytes = open.tree.call(args).ok()?;
         let lines: Vec<&[u8]> = bytes.split(|b| *b == 0).filter(|l| l.len() > 3).collect();
         if lines.is_empty() {
-            return Ok(());
+            if open.branch.is_some() || self.repo.is_reachable(&open.head)? {
+                return Ok(());
+            }
+            let path = open.tree.root().to_path_buf();
+            return Err(WorktreeError::Unreachable { path, head: open.head.clone() });
         }
         let paths = lines.iter().take(NAMES_SHOWN).map(|l| RepoPath::new(&l[3..])).collect();
         let path = open.tree.root().to_path_buf();
@@ -251,15 +256,15 @@ impl Worktrees {
     /// files excepted. The branch and the tree stay as they are. `None`: there is nothing to save.
     pub fn save_orphan(&self, dispatch: DispatchId) -> Outcome<Option<Oid>> {
         let Some(open) = self.open(dispatch)? else { return Ok(None) };
-        let inner = inner_repositories(&open)?;
+        let inner = inner_repositories(&open.tree)?;
         if !inner.is_empty() {
             let path = open.tree.root().to_path_buf();
             return Err(WorktreeError::InnerRepositories { path, paths: inner });
         }
         let scratch = scratch_index(&open.tree)?;
         let tree = stage(&open.tree, scratch.path())?;
-        let on_a_branch = open.branch.is_some();
-        if tree == open.tree.tree_of(&open.head)? && on_a_branch {
+        let kept = open.branch.is_some() || self.repo.is_reachable(&open.head)?;
+        if kept && tree == open.tree.tree_of(&open.head)? {
             return Ok(None);
         }
         let name = format!("refs/devloop/orphan/{dispatch}");
@@ -423,37 +428,4 @@ fn real_folder(path: &Path) -> Outcome<bool> {
         Some(stamp) if stamp.folder => Ok(true),
         Some(_) => Err(WorktreeError::NotAFolder { path: path.to_path_buf() }),
     }
-}
-
-/// Repositories inside a work tree whose work no commit of this one can hold: changed submodules, and
-/// untracked folders with a `.git` of their own.
-fn inner_repositories(open: &Worktree) -> Outcome<Vec<RepoPath>> {
-    let scratch = scratch_index(&open.tree)?;
-    let submodules = ["status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=none"];
-    let bytes = open.tree.call(submodules).env("GIT_INDEX_FILE", scratch.path()).ok()?;
-    let mut found = Vec::new();
-    for record in bytes.split(|b| *b == 0).filter(|r| !r.is_empty()) {
-        let fields: Vec<&[u8]> = record.splitn(9, |b| *b == b' ').collect();
-        match (fields[0], fields.get(2), fields.last()) {
-            (b"1", Some(sub), Some(path)) if sub.starts_with(b"S") => found.push(RepoPath::new(*path)),
-            (b"?", ..) if record.ends_with(b"/") => {
-                let path = RepoPath::new(&record[2..record.len() - 1]);
-                if has_repository(&path.below(open.tree.root())) {
-                    found.push(path);
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(found)
-}
-
-fn has_repository(dir: &Path) -> bool {
-    let names = files::list_names(dir).unwrap_or_default();
-    names.iter().any(|name| {
-        name == ".git" || {
-            let path = dir.join(name);
-            files::stamp(&path).is_some_and(|s| s.folder) && has_repository(&path)
-        }
-    })
 }

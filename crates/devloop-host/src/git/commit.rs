@@ -9,7 +9,8 @@ use super::GitError;
 use super::inspect::{changed_between, current_branch};
 use super::path::Entry;
 use super::run::{Identity, NewCommit, Repo, answer, oid};
-use super::scope::{Scope, Violation};
+use super::scope::{Offence, Scope, Violation};
+use super::status::inner_repositories;
 use crate::files;
 
 /// Longest first line of a commit message, in characters.
@@ -110,7 +111,10 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
         return Err(GitError::BaseLost { base: request.base.clone(), head });
     }
     let scratch = scratch_index(worktree)?;
-    let tree = stage(worktree, scratch.path())?;
+    let tree = match stage(worktree, scratch.path()) {
+        Ok(tree) => tree,
+        Err(error) => return refuse_inner_repositories(worktree, error),
+    };
     let base_tree = worktree.tree_of(request.base)?;
     let entries = changed_between(worktree, &base_tree, &tree)?;
     let violations = request.scope.violations(&entries);
@@ -143,6 +147,16 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
         source,
     })?;
     Ok(CommitOutcome::Committed { head: made, entries })
+}
+
+/// git cannot stage a folder that is a repository without a commit: that is the run's doing, not a fault.
+fn refuse_inner_repositories(worktree: &Repo, error: GitError) -> Result<CommitOutcome, GitError> {
+    let paths = inner_repositories(worktree)?;
+    if paths.is_empty() {
+        return Err(error);
+    }
+    let violations = paths.into_iter().map(|path| Violation { path, offence: Offence::Submodule }).collect();
+    Ok(CommitOutcome::ScopeViolation { violations })
 }
 
 /// Full ref of a task's branch.
@@ -200,6 +214,28 @@ pub fn probe(repo: &Repo, full_ref: &str, base: &Oid, dispatch: DispatchId) -> R
         }
     }
     Ok(None)
+}
+
+/// Who made one commit of a task, as its trailers say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The commit.
+    pub commit: Oid,
+    /// `Devloop-Route`; `None` for a commit that is not the host's, whose author is unknown to the loop.
+    pub route: Option<String>,
+}
+
+/// Every commit between base and head that is not in the base, newest first; merged-in target commits
+/// are the target's and are left out.
+pub fn made_between(repo: &Repo, base: &Oid, head: &Oid) -> Result<Vec<Made>, GitError> {
+    let format = "--format=%H%x00%(trailers:key=Devloop-Route,valueonly,separator=%x00)";
+    let listed = repo.call(["log", "--first-parent", format, &format!("{base}..{head}")]).ok()?;
+    let line = |line: &str| {
+        let (commit, routes) = line.split_once('\0').unwrap_or((line, ""));
+        let route = routes.split('\0').map(str::trim).find(|r| !r.is_empty()).map(str::to_owned);
+        Ok(Made { commit: oid(commit)?, route })
+    };
+    String::from_utf8_lossy(&listed).lines().filter(|l| !l.is_empty()).map(line).collect()
 }
 
 #[cfg(test)]

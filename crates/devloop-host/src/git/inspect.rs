@@ -324,7 +324,11 @@ pub fn worktrees(repo: &Repo) -> Result<Vec<Registered>, GitError> {
         match (word, found.last_mut()) {
             (b"worktree", _) => {
                 let path = PathBuf::from(std::ffi::OsString::from_vec(rest.to_vec()));
-                let main = found.is_empty().then(|| repo.common_dir().to_path_buf());
+                let is_main = found.is_empty();
+                // git guesses the main tree from its folder's name; the host knows where it opened it.
+                let known = is_main && repo.git_dir() == repo.common_dir();
+                let path = if known { repo.root().to_path_buf() } else { path };
+                let main = is_main.then(|| repo.common_dir().to_path_buf());
                 let admin =
                     main.or_else(|| admins.iter().find(|(_, p)| *p == path).map(|(admin, _)| admin.clone()));
                 found.push(Registered { path, admin, branch: None, head: None, locked: None });

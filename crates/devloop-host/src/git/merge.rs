@@ -107,6 +107,45 @@ pub fn revert(
     repo.write_commit(&NewCommit { tree: &tree, parents: &[merge], message: &message, identity })
 }
 
+/// How re-applying a change went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reapplied {
+    /// A commit on top of `onto` with the change in it; no ref moved.
+    Done { head: Oid },
+    /// These paths conflict.
+    Conflict { paths: Vec<RepoPath> },
+}
+
+/// Builds the change that `merge` brought in again on top of `onto`, which holds its revert. To git the
+/// change is merged already, so both sides are given the parent that they had before it.
+pub fn reapply(
+    repo: &Repo,
+    onto: &Oid,
+    merge: &Oid,
+    trailers: &Trailers<'_>,
+    identity: &Identity,
+) -> Result<Reapplied, GitError> {
+    let before =
+        repo.resolve(&format!("{merge}^1"))?.ok_or_else(|| answer("rev-parse", "a merge without parent"))?;
+    let stand_in = |commit: &Oid| {
+        let tree = repo.tree_of(commit)?;
+        repo.write_commit(&NewCommit {
+            tree: &tree,
+            parents: &[&before],
+            message: "devloop: stand-in\n",
+            identity,
+        })
+    };
+    let tree = match trial(repo, &stand_in(onto)?, &stand_in(merge)?)? {
+        Trial::Clean { tree } => tree,
+        Trial::Conflict { paths } => return Ok(Reapplied::Conflict { paths }),
+    };
+    let message = trailers.message(&format!("devloop: apply {} again", trailers.task));
+    let head =
+        repo.write_commit(&NewCommit { tree: &tree, parents: &[onto], message: &message, identity })?;
+    Ok(Reapplied::Done { head })
+}
+
 /// Looks for a merge that was already published: among the first parents of the target after `since`, one
 /// that carries the dispatch and merges exactly `head`. A trailer alone proves nothing, anyone can write it.
 pub fn probe_published(

@@ -20,11 +20,12 @@ const STDERR_BYTES: usize = 8 * 1024;
 
 /// Settings forced on every call, each against something that a repository's own settings could start
 /// or that would make an answer depend on the operator's taste.
-const FORCED: [(&str, &str); 18] = [
+const FORCED: [(&str, &str); 19] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
     ("core.quotePath", "false"),
+    ("core.safecrlf", "false"),
     ("core.pager", "cat"),
     ("core.sshCommand", "false"),
     ("credential.helper", ""),
@@ -43,7 +44,7 @@ const FORCED: [(&str, &str); 18] = [
 
 /// Settings of the operator's own git that a call needs to see the files as the operator does; all else
 /// of the global and system settings is left out.
-const FORWARDED: &str = "^(user\\.(name|email)|core\\.(excludesfile|autocrlf|eol|safecrlf)|safe\\.directory\
+const FORWARDED: &str = "^(user\\.(name|email)|core\\.(excludesfile|autocrlf|eol)|safe\\.directory\
                          |filter\\.lfs\\.(clean|smudge|process|required))$";
 
 /// The git program, checked once.
@@ -283,6 +284,12 @@ impl Repo {
             Some(1) => Ok(false),
             _ => Err(failed("merge-base", &exit)),
         }
+    }
+
+    /// Does any ref lead to this commit, so that it stays when a detached work tree goes?
+    pub fn is_reachable(&self, commit: &Oid) -> Result<bool, GitError> {
+        let args = ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit.as_str()];
+        Ok(!self.call(args).ok()?.is_empty())
     }
 
     /// Writes a commit object; no ref moves.

@@ -2,6 +2,7 @@
 //! written to meanwhile. It reads; it never repairs.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 
 use super::GitError;
 use super::path::RepoPath;
@@ -113,6 +114,39 @@ impl Snapshot {
     /// Did HEAD move to another branch or commit between the two snapshots?
     pub fn head_moved_since(&self, before: &Snapshot) -> bool {
         self.head != before.head
+    }
+}
+
+/// Repositories inside a work tree whose work no commit of this one can hold: changed submodules, and
+/// untracked folders with a `.git` of their own.
+pub fn inner_repositories(repo: &Repo) -> Result<Vec<RepoPath>, GitError> {
+    let args = ["status", "--porcelain=v2", "-z", "--no-renames", "--ignore-submodules=none"];
+    let bytes = repo.call(args.into_iter().chain(["--untracked-files=normal"])).ok()?;
+    let mut found = Vec::new();
+    for record in bytes.split(|b| *b == 0).filter(|r| !r.is_empty()) {
+        let fields: Vec<&[u8]> = record.splitn(9, |b| *b == b' ').collect();
+        match (fields[0], fields.get(2), fields.last()) {
+            (b"1", Some(sub), Some(path)) if sub.starts_with(b"S") => found.push(RepoPath::new(*path)),
+            (b"?", ..) if record.ends_with(b"/") => {
+                let folder = RepoPath::new(&record[2..record.len() - 1]);
+                find_repositories(repo, folder, &mut found);
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn find_repositories(repo: &Repo, folder: RepoPath, found: &mut Vec<RepoPath>) {
+    let names = files::list_names(&folder.below(repo.root())).unwrap_or_default();
+    if names.iter().any(|name| name == ".git") {
+        return found.push(folder);
+    }
+    for name in names {
+        let path = RepoPath::new([folder.as_bytes(), b"/", name.as_bytes()].concat());
+        if files::stamp(&path.below(repo.root())).is_some_and(|s| s.folder && !s.symlink) {
+            find_repositories(repo, path, found);
+        }
     }
 }
 

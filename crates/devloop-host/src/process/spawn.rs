@@ -311,7 +311,9 @@ impl Running {
         let stages = [(Signal::INT, self.stop.interrupt_ms), (Signal::TERM, self.stop.terminate_ms)];
         for (signal, patience_ms) in stages {
             if patience_ms > 0 {
-                tree::signal_each(&tree::alive(&self.record), signal);
+                let escaped = tree::alive_outside_group(&self.record);
+                self.signal_group(signal);
+                tree::signal_each(&escaped, signal);
                 if self.exits_within(Duration::from_millis(patience_ms)) {
                     return;
                 }
@@ -319,16 +321,20 @@ impl Running {
         }
     }
 
-    /// Kills the group and every marked process, the child itself included if it still runs.
-    fn kill_rest(&self) -> (usize, Vec<ProcessId>) {
-        let child_ran = !self.exits_within(Duration::ZERO);
+    /// The child is not reaped yet, so the group cannot be another's; an empty group is no failure.
+    fn signal_group(&self, signal: Signal) {
         if let Some(group) = Pid::from_raw(self.pid()) {
-            // Without a process table this is all that can be done; with one it only saves a round.
-            if child_ran {
-                let _ = rustix::process::kill_process_group(group, Signal::KILL);
-            }
+            let _ = rustix::process::kill_process_group(group, signal);
         }
-        let (killed, survivors) = tree::kill_tree(&self.record, KILL_LIMIT_MS);
+    }
+
+    /// Kills the group and every marked process, the child itself included if it still runs. Without a
+    /// process table the signal to the group is all that can be done.
+    fn kill_rest(&self) -> (usize, Vec<ProcessId>) {
+        let mut killed = std::collections::BTreeSet::from_iter(tree::alive(&self.record));
+        self.signal_group(Signal::KILL);
+        let (more, survivors) = tree::kill_tree(&self.record, KILL_LIMIT_MS);
+        killed.extend(more);
         (killed.iter().filter(|id| Some(**id) != self.record.leader).count(), survivors)
     }
 

@@ -97,6 +97,13 @@ pub fn alive(record: &TreeRecord) -> Vec<ProcessId> {
     found.into_iter().collect()
 }
 
+/// Those of the tree that are not in the group of the leader and that a signal to the group misses.
+pub fn alive_outside_group(record: &TreeRecord) -> Vec<ProcessId> {
+    let group = record.leader.map(|leader| leader.pid);
+    let outside = |id: &ProcessId| read_stat(id.pid).is_some_and(|stat| Some(stat.group) != group);
+    alive(record).into_iter().filter(outside).collect()
+}
+
 /// Live members of the leader's group and live descendants of it; nothing when the id is another's now.
 fn descendants_of(leader: ProcessId) -> Vec<ProcessId> {
     let own = rustix::process::getpid().as_raw_nonzero().get();

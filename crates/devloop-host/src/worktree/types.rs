@@ -46,6 +46,9 @@ pub enum WorktreeError {
     /// It holds work that is not committed.
     #[error("{} holds work that is not committed ({total} paths)", path.display())]
     Unclean { path: PathBuf, paths: Vec<RepoPath>, total: usize },
+    /// It is on a commit that no ref leads to.
+    #[error("{} is on commit {head}, which nothing else leads to", path.display())]
+    Unreachable { path: PathBuf, head: Oid },
     /// It holds repositories with work of their own, which no commit here could save.
     #[error("{} holds repositories of their own with unsaved work", path.display())]
     InnerRepositories { path: PathBuf, paths: Vec<RepoPath> },

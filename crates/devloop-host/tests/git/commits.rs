@@ -2,7 +2,7 @@
 
 use crate::fixture::{D1, D2, Fixture, MAIN, commit_work, git_in, offences, read, task, try_commit, write};
 use devloop_core::ids::DispatchId;
-use devloop_host::git::commit::{CommitOutcome, CommitRequest, Trailers, commit, probe};
+use devloop_host::git::commit::{CommitOutcome, CommitRequest, Trailers, commit, made_between, probe};
 use devloop_host::git::inspect::{self};
 use devloop_host::git::publish::{Published, publish};
 use devloop_host::git::scope::Offence;
@@ -241,4 +241,31 @@ fn a_change_within_one_clock_tick_and_of_the_same_size_is_seen() {
         let outcome = commit_work(&worktree, &format!("t{n}"), DispatchId(n), &base, &["**"]);
         assert!(matches!(outcome, CommitOutcome::Committed { .. }), "{outcome:?}");
     }
+}
+
+#[test]
+fn a_repository_without_a_commit_inside_the_worktree_is_the_runs_fault_and_named() {
+    let f = Fixture::new();
+    let (worktree, base) = f.work(D1, "t1");
+    for name in ["sub/empty", "whole"] {
+        fs::create_dir_all(worktree.tree.root().join(name)).unwrap();
+        git_in(&worktree.tree.root().join(name), &["init", "--quiet"]);
+    }
+    let found = offences(commit_work(&worktree, "t1", D1, &base, &["**"]));
+    assert_eq!(found, ["sub/empty", "whole"].map(|p| (p.to_owned(), Offence::Submodule)));
+}
+
+#[test]
+fn the_routes_behind_a_head_are_listed_and_a_commit_of_nobody_is_seen() {
+    let f = Fixture::new();
+    let (worktree, base) = f.work(D1, "t1");
+    let root = worktree.tree.root().to_path_buf();
+    git_in(&root, &["commit", "--quiet", "--allow-empty", "-m", "by the run"]);
+    write(root.join("x"), "x");
+    let CommitOutcome::Committed { head, .. } = commit_work(&worktree, "t1", D1, &base, &["**"]) else {
+        panic!()
+    };
+    let made = made_between(&f.repo, &base, &head).unwrap();
+    assert_eq!(made.iter().map(|m| m.route.as_deref()).collect::<Vec<_>>(), [Some("claude"), None]);
+    assert_eq!(made[0].commit, head);
 }

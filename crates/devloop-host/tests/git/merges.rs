@@ -4,7 +4,7 @@ use crate::fixture::{D1, D2, Fixture, MAIN, commit_work, git_in, read, task, wri
 use devloop_core::ids::{DispatchId, Oid};
 use devloop_host::git::commit::{CommitOutcome, Trailers, probe};
 use devloop_host::git::inspect::{self};
-use devloop_host::git::merge::{self, Refreshed, Trial, trial};
+use devloop_host::git::merge::{self, Reapplied, Refreshed, Trial, trial};
 use devloop_host::git::publish::{NotReady, Published, publish, ready};
 use devloop_host::git::{GitError, Identity, RepoPath};
 use std::fs;
@@ -214,4 +214,23 @@ fn a_refresh_brings_the_target_into_the_branch_and_its_worktree() {
     let conflicting = f.commit_file("src/a.txt", "theirs\n");
     let got = refresh(&fresh, &conflicting).unwrap();
     assert_eq!(got, Refreshed::Conflict { paths: vec![RepoPath::new("src/a.txt")] });
+}
+
+#[test]
+fn a_reverted_change_is_applied_again_on_what_came_after() {
+    let f = Fixture::new();
+    let (base, head) = f.done(D1, "t1", &[("new.txt", "x\n")]);
+    let merged = f.merged(&base, &head, D2, "t1");
+    publish(&f.repo, MAIN, &merged, &base, "test").unwrap();
+    let t1 = task("t1");
+    let trailers = Trailers { task: &t1, dispatch: DispatchId(3), route: None, contract: None };
+    let reverted = merge::revert(&f.repo, &merged, &trailers, &Identity::devloop()).unwrap();
+    publish(&f.repo, MAIN, &reverted, &merged, "test").unwrap();
+    let onto = f.commit_file("later.txt", "later\n");
+    let again = |onto: &Oid| merge::reapply(&f.repo, onto, &merged, &trailers, &Identity::devloop()).unwrap();
+    let Reapplied::Done { head: again_head } = again(&onto) else { panic!() };
+    assert_eq!(f.git(&["diff", "--name-status", onto.as_str(), again_head.as_str()]), "A\tnew.txt");
+    assert_eq!(f.git(&["rev-parse", &format!("{again_head}^")]), onto.as_str());
+    let clash = f.commit_file("new.txt", "another\n");
+    assert_eq!(again(&clash), Reapplied::Conflict { paths: vec![RepoPath::new("new.txt")] });
 }

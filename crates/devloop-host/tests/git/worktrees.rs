@@ -3,7 +3,7 @@
 use crate::fixture::{D1, D2, Fixture, MAIN, git_in, oid, read, task, write};
 use devloop_host::git::publish::{Published, publish};
 use devloop_host::git::status::snapshot;
-use devloop_host::worktree::{BranchEnd, Removal, Start, WorktreeError};
+use devloop_host::worktree::{BranchEnd, Removal, Start, WorktreeError, write_contract};
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -200,4 +200,42 @@ fn the_list_names_owners_and_strays_and_the_exclude_line_is_written_once() {
     write(f.root.join(".git/info/exclude"), "mine");
     assert!(f.pool().exclude_devloop().unwrap());
     assert_eq!(read(f.root.join(".git/info/exclude")), "mine\n.devloop/\n");
+}
+
+#[test]
+fn a_detached_commit_that_nothing_leads_to_is_kept_unless_it_is_meant_to_go() {
+    let f = Fixture::new();
+    let base = f.head();
+    let (kept, thrown) = (D1, D2);
+    for dispatch in [kept, thrown] {
+        let tree = f.pool().add_detached(dispatch, &base).unwrap();
+        assert_eq!((tree.branch, &tree.head), (None, &base));
+        git_in(tree.tree.root(), &["commit", "--quiet", "--allow-empty", "-m", "loose"]);
+    }
+    let refused = f.pool().remove(kept, Removal::Clean);
+    assert!(matches!(refused, Err(WorktreeError::Unreachable { .. })), "{refused:?}");
+    assert!(f.pool().remove(kept, Removal::SaveOrphan).unwrap().saved.is_some());
+    assert_eq!(f.git(&["for-each-ref", "--format=%(refname)", "refs/devloop"]), "refs/devloop/orphan/d1");
+    assert_eq!(f.pool().remove(thrown, Removal::Throwaway).unwrap().saved, None);
+    let clean = f.pool().add_detached(thrown, &base).unwrap();
+    assert!(clean.tree.root().join("README.md").exists());
+    assert_eq!(f.pool().remove(thrown, Removal::SaveOrphan).unwrap().saved, None);
+}
+
+#[test]
+fn a_planted_link_is_not_written_through() {
+    let f = Fixture::new();
+    let (worktree, _) = f.work(D1, "t1");
+    let victim = f.root.parent().unwrap().join("victim");
+    write(&victim, "kept\n");
+    let planted = worktree.tree.root().join(".devloop/CONTRACT.json");
+    symlink(&victim, &planted).unwrap();
+    write_contract(&worktree, b"{}").unwrap();
+    fs::remove_file(&planted).unwrap();
+    fs::hard_link(&victim, &planted).unwrap();
+    assert_eq!(write_contract(&worktree, b"{\"a\":1}").unwrap(), planted);
+    assert_eq!((read(&victim).as_str(), read(&planted).as_str()), ("kept\n", "{\"a\":1}"));
+    fs::remove_dir_all(worktree.tree.root().join(".devloop")).unwrap();
+    symlink(f.root.parent().unwrap(), worktree.tree.root().join(".devloop")).unwrap();
+    assert!(matches!(write_contract(&worktree, b"{}"), Err(WorktreeError::Symlink { .. })));
 }
