@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::disk::{self, Disk, Point, Replace};
+use super::disk::{self, Disk, Keep, Point, Replace};
 use super::error::{StoreError, StoreResult};
 use super::identity::Identity;
 use super::layout::UserFolder;
@@ -184,8 +184,11 @@ impl Ledger {
                 kept.extend_from_slice(text);
             }
         }
-        let how =
-            Replace { write: Point::LedgerWrite, rename: Point::LedgerWrite, sync: Some(Point::LedgerSync) };
+        let how = Replace {
+            write: Point::LedgerWrite,
+            rename: Point::LedgerWrite,
+            keep: Keep::Synced(Point::LedgerSync),
+        };
         self.disk.replace(&self.user.ledger_before(), &bytes, how)?;
         self.disk.replace(&path, &kept, how)?;
         let (entries, skipped) = fold(&kept);
@@ -234,8 +237,8 @@ pub fn read_registry(disk: &Disk, user: &UserFolder, limit: u64) -> StoreResult<
 pub fn write_registry(guard: &LedgerGuard<'_>, disk: &Disk, json: &[u8]) -> StoreResult<PathBuf> {
     disk::ensure_folder(guard.user().folder())?;
     let path = guard.user().projects();
-    let sync = Some(Point::SmallWrite);
-    disk.replace(&path, json, Replace { write: Point::SmallWrite, rename: Point::SmallWrite, sync })?;
+    let keep = Keep::Synced(Point::SmallWrite);
+    disk.replace(&path, json, Replace { write: Point::SmallWrite, rename: Point::SmallWrite, keep })?;
     Ok(path)
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::disk::{Disk, Point, Replace};
+use super::disk::{Disk, Keep, Point, Replace};
 use super::error::{StoreError, StoreResult};
 use super::layout::Armed;
 
@@ -44,8 +44,11 @@ pub fn fill(disk: &Disk, armed: &Armed) -> StoreResult<()> {
             noise.to_le_bytes()
         })
         .collect();
-    let how =
-        Replace { write: Point::ReserveWrite, rename: Point::ReserveWrite, sync: Some(Point::ReserveWrite) };
+    let how = Replace {
+        write: Point::ReserveWrite,
+        rename: Point::ReserveWrite,
+        keep: Keep::Synced(Point::ReserveWrite),
+    };
     disk.replace(&path, &bytes, how)
 }
 

@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::disk::{self, Disk, Point, Replace};
+use super::disk::{self, Disk, Keep, Point, Replace};
 use super::error::{StoreError, StoreResult};
 use super::layout::Armed;
 
-const VOLATILE: Replace = Replace { write: Point::SmallWrite, rename: Point::SmallWrite, sync: None };
+const VOLATILE: Replace =
+    Replace { write: Point::SmallWrite, rename: Point::SmallWrite, keep: Keep::Renamed };
 const DURABLE: Replace =
-    Replace { write: Point::SmallWrite, rename: Point::SmallWrite, sync: Some(Point::SmallWrite) };
+    Replace { write: Point::SmallWrite, rename: Point::SmallWrite, keep: Keep::Synced(Point::SmallWrite) };
 
 /// Writes BUDGET.json, the limits in force.
 pub fn write_budget(disk: &Disk, armed: &Armed, json: &[u8]) -> StoreResult<()> {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::disk::{self, Disk, Point, Replace};
+use super::disk::{self, Disk, Keep, Point, Replace};
 use super::error::{StoreError, StoreResult};
 use super::layout::Armed;
 use super::line::Tip;
@@ -90,8 +90,8 @@ impl StateFile {
     /// Otherwise the system writes it when it likes, because the journal can rebuild it.
     pub fn write(&self, lock: &LockGuard<'_>, bytes: &[u8], durable: bool) -> StoreResult<()> {
         lock.require(&self.armed)?;
-        let sync = durable.then_some(Point::StateSync);
-        let how = Replace { write: Point::StateWrite, rename: Point::StateRename, sync };
+        let keep = if durable { Keep::Synced(Point::StateSync) } else { Keep::Rebuilt };
+        let how = Replace { write: Point::StateWrite, rename: Point::StateRename, keep };
         self.disk.replace(&self.armed.state(), bytes, how)
     }
 
