@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod envelope;
+mod envelope_text;
 pub mod event_line;
 pub mod fault;
 pub mod json;
