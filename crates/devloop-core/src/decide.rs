@@ -2,11 +2,24 @@
 
 use alloc::vec::Vec;
 
+use crate::admit::{Admission, admit};
+use crate::basis::Basis;
+use crate::circuit::grants;
 use crate::command::Command;
+use crate::draft::{Draft, NewLease, View, resting};
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::observation::{Observation, Stamp};
+use crate::hold::{HoldKey, HoldKind, Subject};
+use crate::observation::{Checkout, GoalSeen, Observation, Stamp};
+use crate::obstacle::Obstacle;
+use crate::policy::{Acceptance, Policy};
 use crate::reason::Reason;
+use crate::settle::{has_approval, lift_caps, settle, take_host};
+use crate::state::{LoopState, Op, Phase, Planning};
+use crate::task::{ResumeTo, Stage, Task};
+use crate::tier::Risk;
+use crate::units::UsdMicros;
+use crate::{clock, operate, recovery, wait};
 
 data! {
     /// What was decided.
@@ -31,4 +44,344 @@ data! {
             command: Command,
         },
     }
+}
+
+/// A changed goal text counts when seen again this much later: 5 s awake.
+pub const GOAL_AGREES_MS: u64 = 5_000;
+
+/// Decides. Total: every state, policy and input has an answer.
+#[must_use]
+pub fn decide(state: &LoopState, policy: &Policy, input: &Input) -> Decision {
+    match input {
+        Input::Observation(seen) => observe(state, policy, seen),
+        Input::Command { stamp, command } => operate::operate(&View::new(state, policy, stamp), command),
+    }
+}
+
+fn observe(state: &LoopState, policy: &Policy, seen: &Observation) -> Decision {
+    let view = View::new(state, policy, &seen.stamp);
+    if seen.goal == GoalSeen::Absent && state.goal.number == 0 {
+        return Draft::default().done(Reason::Unarmed);
+    }
+    let settled = clock::observe(&view)
+        .or_else(|| settle(&view, seen))
+        .or_else(|| recovery::recover(&view, seen))
+        .or_else(|| policy_changed(&view));
+    if let Some(decision) = settled {
+        return decision;
+    }
+    match &state.phase {
+        Phase::Paused { .. } => return wait::ending(&view).done(Reason::StillPaused),
+        Phase::Complete { .. } => return wait::ending(&view).done(Reason::StillComplete),
+        Phase::Active => {}
+    }
+    if seen.goal == GoalSeen::Absent {
+        return Draft::default().done(Reason::Unarmed);
+    }
+    goal(&view, seen)
+        .or_else(|| target(&view, seen))
+        .or_else(|| withdraw(&view, seen))
+        .or_else(|| finish(&view, seen))
+        .or_else(|| plan(&view, seen))
+        .or_else(|| work(&view, seen))
+        .or_else(|| complete(&view))
+        .unwrap_or_else(|| wait::wait(&view, seen))
+}
+
+fn policy_changed(view: &View<'_>) -> Option<Decision> {
+    if view.state.policy.as_ref() == Some(&view.policy.digest) {
+        return None;
+    }
+    let mut draft = Draft::of(alloc::vec![Event::PolicyChanged { digest: view.policy.digest.clone() }]);
+    draft.events.extend(lift_caps(view));
+    Some(draft.done(Reason::PolicyChanged))
+}
+
+/// The goal's text: started, edited, or as it was.
+fn goal(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let GoalSeen::Present(digest) = &seen.goal else { return None };
+    let goal = &view.state.goal;
+    let Some(planned) = &goal.digest else {
+        let started = Event::GoalStarted {
+            number: goal.number.saturating_add(1),
+            digest: digest.clone(),
+            at: view.now.wall,
+            branch: seen.repo.branch.clone(),
+        };
+        return Some(Draft::of(alloc::vec![started]).done(Reason::GoalStarted));
+    };
+    let key = HoldKey { subject: Subject::Goal, kind: HoldKind::GoalChanged };
+    let held = view.state.hold(&key).is_some();
+    if digest == planned {
+        goal.pending.as_ref()?;
+        let mut draft = Draft::of(alloc::vec![Event::GoalTextReturned]);
+        if held {
+            draft.event(Event::HoldLifted { key, at: view.now.active });
+        }
+        return Some(draft.done(Reason::GoalTextReturned));
+    }
+    match &goal.pending {
+        Some(pending) if pending.digest == *digest => {
+            if held || view.now.active.since(pending.seen_at) < GOAL_AGREES_MS {
+                return None;
+            }
+            let mut draft = Draft::default();
+            draft.hold(view, key.clone(), "", &[], None);
+            Some(draft.done(Reason::Held { key }))
+        }
+        _ => {
+            let event = Event::GoalEditSeen { digest: digest.clone(), at: view.now.active };
+            Some(Draft::of(alloc::vec![event]).done(Reason::GoalEditSeen))
+        }
+    }
+}
+
+/// The target: a branch that merges may go to, which still has what was merged.
+fn target(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let target = &view.state.target;
+    let kind = match &target.branch {
+        None => HoldKind::MergeDetachedHead,
+        Some(_) if seen.repo.tip.is_none() => return None,
+        Some(branch) => {
+            let granted = grants(view.state, HoldKind::MergeOntoTrunk, view.stamp.owner.instance) > 0;
+            if !granted && view.policy.is_trunk(branch, seen.repo.remote_default.as_ref()) {
+                HoldKind::MergeOntoTrunk
+            } else if !seen.repo.contains_last_merge && target.last_merge.is_some() {
+                HoldKind::TargetRewound
+            } else {
+                return None;
+            }
+        }
+    };
+    open(view, HoldKey { subject: Subject::Target, kind }, "")
+}
+
+fn open(view: &View<'_>, key: HoldKey, detail: &str) -> Option<Decision> {
+    if view.state.hold(&key).is_some() {
+        return None;
+    }
+    let mut draft = Draft::default();
+    draft.hold(view, key.clone(), detail, &[], None);
+    Some(draft.done(Reason::Held { key }))
+}
+
+/// Holds whose cause went away by itself.
+fn withdraw(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let gone = |kind: HoldKind| match kind {
+        HoldKind::NoProgress => seen.repo.checkout == Checkout::Free,
+        HoldKind::TargetRewound => seen.repo.contains_last_merge,
+        _ => false,
+    };
+    let held = view.state.holds.iter().find(|h| h.subject == Subject::Target && gone(h.hold.kind))?;
+    let key = HoldKey { subject: Subject::Target, kind: held.hold.kind };
+    let event = Event::HoldLifted { key: key.clone(), at: view.now.active };
+    Some(Draft::of(alloc::vec![event]).done(Reason::HoldWithdrawn { key }))
+}
+
+/// Finishes what was begun: merge one, review, check.
+fn finish(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    if view.state.is_held(&Subject::Goal) {
+        return None;
+    }
+    merge(view, seen).or_else(|| review(view, seen)).or_else(|| check(view))
+}
+
+/// What keeps the next merge from starting; none when nothing does.
+pub(crate) fn merge_obstacle(view: &View<'_>, seen: &Observation) -> Option<Obstacle> {
+    let busy = |op: Op| matches!(op, Op::Merge | Op::Verify | Op::Revert);
+    if let Some((dispatch, _)) = view.state.leases.iter().find(|(_, lease)| busy(lease.op)) {
+        return Some(Obstacle::MergeBusy(*dispatch));
+    }
+    let stops = |kind: HoldKind| kind != HoldKind::ChecksRedAtBase;
+    if view.state.holds.iter().any(|h| h.subject == Subject::Target && stops(h.hold.kind)) {
+        return Some(Obstacle::Hold(Subject::Target));
+    }
+    if seen.repo.tip.is_none() {
+        return Some(Obstacle::TargetMissing);
+    }
+    (seen.repo.checkout != Checkout::Free).then_some(Obstacle::Checkout)
+}
+
+fn merge(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let mut ready = view.state.tasks.iter().filter_map(|task| match &task.stage {
+        Stage::MergeReady(reviewed) => Some((task, reviewed)),
+        _ => None,
+    });
+    let (task, reviewed) = ready.next()?;
+    match merge_obstacle(view, seen) {
+        None => {}
+        Some(Obstacle::Checkout) => return stuck_checkout(view, seen),
+        Some(_) => return None,
+    }
+    if task.risk == Risk::High && !has_approval(view, task, reviewed.head()) {
+        let key = HoldKey { subject: Subject::Task(task.id.clone()), kind: HoldKind::SecurityHighRisk };
+        return open(view, key, "");
+    }
+    let mut draft = Draft::default();
+    let basis = Basis::of_task(view.state, view.policy, task);
+    take_host(view, &mut draft, task, Op::Merge, basis, resting(task));
+    Some(draft.done(Reason::Started { op: Op::Merge, subject: Subject::Task(task.id.clone()) }))
+}
+
+/// A checkout that has been in the way for too long becomes a question.
+fn stuck_checkout(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let limit = u64::from(view.policy.limits.no_progress_minutes) * 60_000;
+    if !view.state.leases.is_empty() || view.now.active.since(view.state.progress_at) < limit {
+        return None;
+    }
+    let detail = match &seen.repo.checkout {
+        Checkout::Free => return None,
+        Checkout::Dirty { paths } => alloc::format!("changed in the checkout: {}", paths.join(", ")),
+        Checkout::Busy { what } => alloc::format!("in the checkout: {what}"),
+    };
+    open(view, HoldKey { subject: Subject::Target, kind: HoldKind::NoProgress }, &crate::task::clip(&detail))
+}
+
+fn review(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let waiting = view.state.tasks.iter().filter(|t| matches!(t.stage, Stage::AwaitingReview { .. }));
+    let mut waiting = waiting.into_iter();
+    waiting.find_map(|task| start_model(view, seen, Op::Review, Some(task)))
+}
+
+/// Commits without checks go straight on; the others are checked, which costs no worker slot.
+fn check(view: &View<'_>) -> Option<Decision> {
+    let committed = |t: &&Task| matches!(t.stage, Stage::Committed { .. });
+    let task = view.state.tasks.iter().find(committed)?;
+    let Stage::Committed { head } = &task.stage else { return None };
+    let mut draft = Draft::default();
+    if view.policy.acceptance == Acceptance::Absent {
+        let to = ResumeTo::AwaitingReview { head: head.clone() };
+        draft.event(Event::TaskMoved { task: task.id.clone(), to });
+        return Some(draft.done(Reason::NoChecks { task: task.id.clone() }));
+    }
+    let basis = Basis::of_task(view.state, view.policy, task);
+    take_host(view, &mut draft, task, Op::Check, basis, resting(task));
+    Some(draft.done(Reason::Started { op: Op::Check, subject: Subject::Task(task.id.clone()) }))
+}
+
+fn plan(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let state = view.state;
+    match &state.planning {
+        Planning::Wanted { .. } => start_model(view, seen, Op::Plan, None),
+        Planning::Idle => {
+            let replaced = state.tasks.iter().find(|t| matches!(t.stage, Stage::Replanning));
+            let fresh = !state.tasks.iter().any(Task::is_live);
+            if replaced.is_none() && !fresh {
+                return None;
+            }
+            let event = Event::PlanWanted { replaces: replaced.map(|task| task.id.clone()) };
+            Some(Draft::of(alloc::vec![event]).done(Reason::PlanWanted))
+        }
+        Planning::Working { .. } | Planning::Held { .. } => None,
+    }
+}
+
+fn work(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let order = work_order(view.state);
+    if order.is_empty() || view.state.is_held(&Subject::Goal) {
+        return None;
+    }
+    if needs_base_check(view) {
+        return base_check(view, seen);
+    }
+    order.into_iter().find_map(|task| {
+        if view.policy.high_risk == crate::policy::HighRisk::HoldBeforeWork
+            && task.risk == Risk::High
+            && task.base.is_none()
+            && !was_approved(view, task)
+        {
+            let key = HoldKey { subject: Subject::Task(task.id.clone()), kind: HoldKind::SecurityHighRisk };
+            return open(view, key, "");
+        }
+        start_model(view, seen, Op::Work, Some(task))
+    })
+}
+
+/// Whether a person let a high-risk task be worked on.
+fn was_approved(view: &View<'_>, task: &Task) -> bool {
+    let subject = Subject::Task(task.id.clone());
+    view.state.grants.iter().any(|g| g.kind == HoldKind::SecurityHighRisk && g.subject == subject)
+}
+
+/// Reworks first, then the tasks that most others wait for, then plan order.
+fn work_order(state: &LoopState) -> Vec<&Task> {
+    let mut waited: crate::units::Map<&crate::ids::TaskId, usize> = crate::units::Map::new();
+    for task in state.tasks.iter().filter(|t| t.is_live() && !t.is_done()) {
+        task.depends_on.iter().for_each(|id| *waited.entry(id).or_default() += 1);
+    }
+    let idle = |t: &&Task| matches!(t.stage, Stage::Ready | Stage::Rework { .. });
+    let mut order: Vec<&Task> = state.tasks.iter().filter(idle).collect();
+    order.sort_by_key(|t| {
+        let fresh = matches!(t.stage, Stage::Ready);
+        (fresh, core::cmp::Reverse(waited.get(&t.id).copied().unwrap_or(0)))
+    });
+    order
+}
+
+/// Whether the operator's checks have not been seen on the target yet.
+pub(crate) fn needs_base_check(view: &View<'_>) -> bool {
+    view.policy.acceptance != Acceptance::Absent && view.state.target.verified.is_none()
+}
+
+fn base_check(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let running = view.state.leases.values().any(|l| l.subject == Subject::Target);
+    let tip = seen.repo.tip.clone().filter(|_| !running)?;
+    let mut draft = Draft::default();
+    let lease = NewLease {
+        op: Op::Check,
+        subject: Subject::Target,
+        route: None,
+        reserve: UsdMicros(0),
+        basis: Basis::of_loop(view.state, view.policy, Some(tip)),
+        worktree: None,
+        resume_to: None,
+    };
+    draft.take(view, None, lease);
+    Some(draft.done(Reason::Started { op: Op::Check, subject: Subject::Target }))
+}
+
+/// Starts a model, opens the hold that a person must answer first, or does nothing when it only has to wait.
+fn start_model(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -> Option<Decision> {
+    let (route, reserve) = match admit(view, seen, op, task) {
+        Admission::Go { route, reserve } => (route, reserve),
+        Admission::Blocked(_) => return None,
+        Admission::Hold { key, detail, items } => {
+            let mut draft = Draft::default();
+            draft.hold(view, key.clone(), &detail, &items, task.map(Task::resume_point));
+            return Some(draft.done(Reason::Held { key }));
+        }
+    };
+    let tip = seen.repo.tip.clone()?;
+    let (subject, basis) = match task {
+        Some(task) => {
+            let mut basis = Basis::of_task(view.state, view.policy, task);
+            basis.base = basis.base.or(Some(tip));
+            (Subject::Task(task.id.clone()), basis)
+        }
+        None => (Subject::Planning, Basis::of_loop(view.state, view.policy, Some(tip))),
+    };
+    let mut draft = Draft::default();
+    let lease = NewLease {
+        op,
+        subject: subject.clone(),
+        route: Some(route),
+        reserve,
+        basis,
+        worktree: None,
+        resume_to: task.and_then(resting),
+    };
+    draft.take(view, task, lease);
+    Some(draft.done(Reason::Started { op, subject }))
+}
+
+/// Every live task is done: the goal is reached, whatever the caps say.
+fn complete(view: &View<'_>) -> Option<Decision> {
+    let mut live = view.state.tasks.iter().filter(|t| t.is_live()).peekable();
+    live.peek()?;
+    let idle = matches!(view.state.planning, Planning::Idle) && view.state.leases.is_empty();
+    if !idle || !live.all(Task::is_done) {
+        return None;
+    }
+    let event = Event::GoalCompleted { at: view.now.wall };
+    Some(Draft::of(alloc::vec![event]).done(Reason::GoalReached))
 }

@@ -152,7 +152,7 @@ hold_kinds! {
     /// The worker reported failure.
     RepeatedTestFailure = "repeated_test_failure": [Retry, RetryFresh, Replan, Drop, Stop];
     /// Reviews are used up.
-    MaxReviewCycles = "max_review_cycles": [Retry, Review, Drop, Stop];
+    MaxReviewCycles = "max_review_cycles": [Retry, RetryFresh, Drop, Stop];
     /// The day's money is spent.
     DailyCostCap = "daily_cost_cap": [Allow, Stop];
     /// The money since start is spent.

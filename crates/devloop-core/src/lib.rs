@@ -17,14 +17,16 @@ macro_rules! data {
     )*};
 }
 
-// pub mod admit;
+pub mod admit;
 pub mod answer;
 pub mod apply;
 pub mod basis;
 pub mod circuit;
+pub mod clock;
 pub mod command;
 pub mod decide;
-// pub mod diagnose;
+pub mod diagnose;
+mod draft;
 pub mod effect;
 pub mod event;
 pub mod hold;
@@ -33,19 +35,21 @@ pub mod ids;
 pub mod ledger;
 pub mod obstacle;
 pub mod observation;
+pub mod operate;
 pub mod paths;
 pub mod plan;
 pub mod policy;
 pub mod question;
 pub mod reason;
-// pub mod recovery;
-// pub mod render;
+pub mod recovery;
+pub mod render;
 pub mod report;
 pub mod review;
-// pub mod settle;
+pub mod settle;
 pub mod state;
 pub mod task;
 pub mod tier;
 pub mod units;
+pub mod wait;
 
-pub use decide::{Decision, Input};
+pub use decide::{Decision, Input, decide};

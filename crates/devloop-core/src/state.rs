@@ -485,6 +485,12 @@ impl LoopState {
         all
     }
 
+    /// The supervisor that dispatched last; `fallback` before the first dispatch. A session's money belongs to it.
+    #[must_use]
+    pub fn last_instance(&self, fallback: u64) -> u64 {
+        self.ledger.entries.values().next_back().map_or(fallback, |entry| entry.instance)
+    }
+
     /// Model dispatches under lease: what takes worker slots.
     #[must_use]
     pub fn slots_used(&self) -> u32 {

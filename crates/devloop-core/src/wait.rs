@@ -1,0 +1,198 @@
+//! When nothing can start: what keeps each task, what will end that, and so whether to wait or to halt.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::admit::{Admission, admit};
+use crate::decide::{Decision, merge_obstacle, needs_base_check};
+use crate::draft::{Draft, View};
+use crate::effect::Effect;
+use crate::hold::{HoldKind, Subject};
+use crate::ids::{DispatchId, TaskId};
+use crate::observation::{Observation, Stamp};
+use crate::obstacle::{Obstacle, Waker};
+use crate::policy::Policy;
+use crate::reason::{Reason, WaitWhy};
+use crate::state::{LoopState, Op, Planning};
+use crate::task::{ReviewRun, Stage, Task};
+use crate::units::WallMs;
+
+/// The obstacle of everything that is not done, not dropped and not under a lease: tasks, and planning as the first.
+#[must_use]
+pub fn obstacles(state: &LoopState, policy: &Policy, seen: &Observation) -> Vec<(Subject, Obstacle)> {
+    all(&View::new(state, policy, &seen.stamp), seen)
+}
+
+fn all(view: &View<'_>, seen: &Observation) -> Vec<(Subject, Obstacle)> {
+    let planning = planning_obstacle(view, seen).map(|o| (Subject::Planning, o));
+    let tasks = view.state.tasks.iter();
+    let tasks = tasks.filter_map(|t| obstacle(view, seen, t).map(|o| (Subject::Task(t.id.clone()), o)));
+    planning.into_iter().chain(tasks).collect()
+}
+
+fn planning_obstacle(view: &View<'_>, seen: &Observation) -> Option<Obstacle> {
+    match &view.state.planning {
+        Planning::Idle | Planning::Working { .. } => None,
+        Planning::Held { .. } => Some(Obstacle::Hold(Subject::Planning)),
+        Planning::Wanted { .. } => Some(admission(view, seen, Op::Plan, None)),
+    }
+}
+
+fn obstacle(view: &View<'_>, seen: &Observation, task: &Task) -> Option<Obstacle> {
+    let goal = || view.state.is_held(&Subject::Goal).then_some(Obstacle::Hold(Subject::Goal));
+    let own = Obstacle::Hold(Subject::Task(task.id.clone()));
+    match &task.stage {
+        Stage::Held { .. } => Some(own),
+        Stage::Ready | Stage::Rework { .. } => Some(goal().unwrap_or_else(|| match base_check_lease(view) {
+            Some(dispatch) => Obstacle::Preparation(dispatch),
+            None => admission(view, seen, Op::Work, Some(task)),
+        })),
+        Stage::AwaitingReview { .. } => {
+            Some(goal().unwrap_or_else(|| admission(view, seen, Op::Review, Some(task))))
+        }
+        // Its check starts as soon as nothing holds the goal.
+        Stage::Committed { .. } => goal(),
+        Stage::InReview(ReviewRun::Forge { next_poll, .. }) => Some(Obstacle::Poll { at: *next_poll }),
+        Stage::MergeReady(_) => goal().or_else(|| merge_obstacle(view, seen)),
+        Stage::Replanning => Some(match &view.state.planning {
+            Planning::Working { dispatch, .. } => Obstacle::Preparation(*dispatch),
+            Planning::Held { .. } => Obstacle::Hold(Subject::Planning),
+            Planning::Wanted { .. } | Planning::Idle => admission(view, seen, Op::Plan, None),
+        }),
+        Stage::Working(_)
+        | Stage::Committing(_)
+        | Stage::Checking(_)
+        | Stage::InReview(ReviewRun::Dispatch(_))
+        | Stage::Merging(..)
+        | Stage::Refreshing(_)
+        | Stage::Verifying(_)
+        | Stage::Reverting(_)
+        | Stage::Done(_)
+        | Stage::Dropped { .. } => None,
+    }
+}
+
+fn base_check_lease(view: &View<'_>) -> Option<DispatchId> {
+    if !needs_base_check(view) {
+        return None;
+    }
+    view.state.leases.iter().find(|(_, l)| l.subject == Subject::Target).map(|(d, _)| *d)
+}
+
+/// The obstacle the judge names. What could start is only kept by a missing target.
+fn admission(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -> Obstacle {
+    match admit(view, seen, op, task) {
+        Admission::Blocked(obstacle) => obstacle,
+        Admission::Hold { key, .. } => Obstacle::Hold(key.subject),
+        Admission::Go { .. } => Obstacle::TargetMissing,
+    }
+}
+
+/// What ends an obstacle.
+fn waker(view: &View<'_>, seen: &Observation, obstacle: &Obstacle) -> Waker {
+    let any = || match view.state.leases.keys().next() {
+        Some(dispatch) => Waker::Lease(*dispatch),
+        None => Waker::Person,
+    };
+    match obstacle {
+        Obstacle::Hold(Subject::Loop) if midnight_helps(view) => {
+            Waker::At(view.state.clock.day.next_midnight())
+        }
+        Obstacle::Hold(_) => Waker::Person,
+        Obstacle::Dependency(id) | Obstacle::Overlap(id) => of_task(view, seen, id),
+        Obstacle::Slot | Obstacle::Reserve(_) => any(),
+        Obstacle::SharedSlot
+        | Obstacle::SharedReserve
+        | Obstacle::Checkout
+        | Obstacle::Noop { .. }
+        | Obstacle::Disk
+        | Obstacle::TargetMissing => Waker::Shared,
+        Obstacle::Route { until: Some(at), .. } | Obstacle::Poll { at } => Waker::At(*at),
+        Obstacle::Route { until: None, route } => {
+            let users = view.state.leases.iter().find(|(_, l)| l.route.as_ref() == Some(route));
+            users.map_or(Waker::Person, |(dispatch, _)| Waker::Lease(*dispatch))
+        }
+        Obstacle::MergeBusy(dispatch) | Obstacle::Preparation(dispatch) => Waker::Lease(*dispatch),
+    }
+}
+
+/// Only a day's cap keeps the loop: the next day lifts it.
+fn midnight_helps(view: &View<'_>) -> bool {
+    let mut own = view.state.holds.iter().filter(|h| h.subject == Subject::Loop).peekable();
+    let daily = |kind| matches!(kind, HoldKind::DailyCostCap | HoldKind::AllProjectsDailyCap);
+    own.peek().is_some() && own.all(|h| daily(h.hold.kind))
+}
+
+/// What moves the task that another one waits for. Dependencies are acyclic; the walk is bounded all the same.
+fn of_task(view: &View<'_>, seen: &Observation, id: &TaskId) -> Waker {
+    let mut visited: BTreeSet<TaskId> = BTreeSet::new();
+    let mut at = id.clone();
+    while visited.insert(at.clone()) {
+        let Some(task) = view.state.tasks.get(&at) else { return Waker::Person };
+        if let Some(dispatch) = task.dispatch() {
+            return Waker::Lease(dispatch);
+        }
+        match obstacle(view, seen, task) {
+            Some(Obstacle::Dependency(next) | Obstacle::Overlap(next)) => at = next,
+            Some(other) => return waker(view, seen, &other),
+            None => return Waker::Shared,
+        }
+    }
+    Waker::Person
+}
+
+/// Ends what was asked to end: a command of another process can only mark a lease, this asks for the cancelling.
+pub(crate) fn ending(view: &View<'_>) -> Draft {
+    let marked = view.state.leases.iter().filter(|(_, lease)| lease.ending.is_some());
+    let effects = marked.map(|(dispatch, _)| Effect::Cancel { dispatch: *dispatch }).collect();
+    Draft { events: Vec::new(), effects }
+}
+
+/// The end of every tick: a wait with its reason, or a halt.
+pub(crate) fn wait(view: &View<'_>, seen: &Observation) -> Decision {
+    let found = all(view, seen);
+    let wakers: Vec<Waker> = found.iter().map(|(_, obstacle)| waker(view, seen, obstacle)).collect();
+    let until = wakers.iter().filter_map(|w| if let Waker::At(at) = w { Some(*at) } else { None }).min();
+    let mut draft = ending(view);
+    if seen.repo.tip.is_none()
+        && let Some(branch) = &view.state.target.branch
+    {
+        draft.effect(Effect::CreateTarget { branch: branch.clone() });
+        return draft.done(Reason::Wait { why: WaitWhy::Shared, until });
+    }
+    match why(&found, &wakers, !view.state.leases.is_empty(), until) {
+        Some(why) => draft.done(Reason::Wait { why, until }),
+        None => draft.done(Reason::Halted),
+    }
+}
+
+fn why(
+    found: &[(Subject, Obstacle)],
+    wakers: &[Waker],
+    leased: bool,
+    until: Option<WallMs>,
+) -> Option<WaitWhy> {
+    let noop = found.iter().find_map(|(subject, obstacle)| match obstacle {
+        Obstacle::Noop { op, route } => {
+            Some(WaitWhy::NoopBackend { op: *op, subject: subject.clone(), route: route.clone() })
+        }
+        _ => None,
+    });
+    if leased || wakers.iter().any(|w| matches!(w, Waker::Lease(_))) {
+        return Some(WaitWhy::Lease);
+    }
+    if noop.is_some() {
+        return noop;
+    }
+    if wakers.contains(&Waker::Shared) {
+        return Some(WaitWhy::Shared);
+    }
+    until.map(|_| WaitWhy::Time)
+}
+
+/// What ends each obstacle of the list [`obstacles`] gives, in its order.
+#[must_use]
+pub fn wakers(state: &LoopState, policy: &Policy, stamp: &Stamp, seen: &Observation) -> Vec<Waker> {
+    let view = View::new(state, policy, stamp);
+    all(&view, seen).iter().map(|(_, obstacle)| waker(&view, seen, obstacle)).collect()
+}
