@@ -15,6 +15,8 @@ mod evidence;
 mod offer;
 #[cfg(test)]
 pub(crate) mod samples;
+#[cfg(test)]
+mod tests;
 mod text;
 
 data! {

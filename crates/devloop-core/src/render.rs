@@ -67,9 +67,26 @@ pub fn one_line(text: &str, max: usize) -> String {
 
 /// Every word of [`stage_word`], in the order of a task's life.
 const WORDS: [&str; 20] = [
-    "ready", "working", "committing", "committed", "checking", "awaiting review", "in review", "rework",
-    "merge ready", "merging", "refreshing", "verifying", "reverting", "replanning", "held", "merged",
-    "accepted", "merged elsewhere", "replaced", "dropped",
+    "ready",
+    "working",
+    "committing",
+    "committed",
+    "checking",
+    "awaiting review",
+    "in review",
+    "rework",
+    "merge ready",
+    "merging",
+    "refreshing",
+    "verifying",
+    "reverting",
+    "replanning",
+    "held",
+    "merged",
+    "accepted",
+    "merged elsewhere",
+    "replaced",
+    "dropped",
 ];
 
 /// A stage in one or two words.
@@ -214,5 +231,104 @@ fn questions(out: &mut String, state: &LoopState, policy: &Policy, instance: u64
         let left = if question.acknowledged { " (left as it is)" } else { "" };
         line(out, format_args!("* `{}`{left}: {}", question.key, question.text));
         line(out, format_args!("  Answers: {}.", words.join(", ")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::{HoldKind, Subject};
+    use crate::question::samples::{
+        held, hold, lease, policy, reviewed, state, task, task_id, with_hold, worked,
+    };
+    use crate::state::Op;
+    use crate::task::ResumeTo;
+    use crate::units::MAX_NUMBER;
+
+    #[test]
+    fn money_is_shown_exactly() {
+        let rows = [
+            (0, "$0.00"),
+            (500_000, "$0.50"),
+            (20_000_000, "$20.00"),
+            (1, "$0.000001"),
+            (1_234_500, "$1.2345"),
+            (1_010_000, "$1.01"),
+            (MAX_NUMBER, "at least $9007199254.740991"),
+        ];
+        for (micros, expect) in rows {
+            assert_eq!(usd(UsdMicros(micros)), expect);
+        }
+    }
+
+    #[test]
+    fn moments_are_shown_in_utc() {
+        let rows = [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400_000, "2000-02-29 00:00 UTC"),
+            (1_709_251_199_999, "2024-02-29 23:59 UTC"),
+            (1_709_251_200_000, "2024-03-01 00:00 UTC"),
+            (4_107_542_400_000, "2100-03-01 00:00 UTC"),
+            (1_798_761_599_999, "2026-12-31 23:59 UTC"),
+        ];
+        for (ms, expect) in rows {
+            assert_eq!(utc(WallMs(ms)), expect);
+        }
+        assert!(!utc(WallMs(MAX_NUMBER)).is_empty());
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_its_cut_is_marked() {
+        assert_eq!(one_line(" a\nb\u{1b}c\u{2028}d ", 80), "a b c d");
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+        assert_eq!(one_line("abcdefg", 6), "abc...");
+        assert_eq!(one_line("ééééééé", 6), "ééé...");
+    }
+
+    #[test]
+    fn progress_shows_everything_once() {
+        let mut second = task("long-name", Stage::Working(crate::ids::DispatchId(3)));
+        second.title = "# not a\nheading".into();
+        let tasks = [worked("a", held(ResumeTo::MergeReady(reviewed()), HoldKind::BaseMoved)), second];
+        let mut state = with_hold(state(tasks), Subject::Loop, hold(HoldKind::DailyCostCap));
+        lease(&mut state, 3, Op::Work, Subject::Task(task_id("long-name")));
+        let text = progress(&state, &policy(), 1);
+        let expect = [
+            "# Progress of goal 2",
+            "Revision 9. The loop is active. Planning: idle.",
+            "* Goal: $0.00 measured, $0.00 priced, $0.00 assumed, $0.50 reserved; no cap",
+            "* Day: $0.00 measured, $0.00 priced, $0.00 assumed, $0.50 reserved; cap $20.00",
+            "2 in all: 1 working, 1 held.",
+            "    a          held     do a",
+            "    long-name  working  # not a heading",
+            "* d3: work of task/long-name by route `work`",
+            "* `loop:daily_cost_cap`: The money of this day is spent or set aside.",
+            "  Answers: `allow`, `stop`.",
+            "* `task/a:base_moved`: Branch main could not be moved",
+        ];
+        let mut rest = text.as_str();
+        for line in expect {
+            let at = rest.find(line);
+            assert!(at.is_some(), "{line} is missing or out of order in\n{text}");
+            rest = &rest[at.unwrap_or_default() + line.len()..];
+        }
+    }
+
+    #[test]
+    fn an_empty_project_has_a_progress_too() {
+        let text = progress(&LoopState::default(), &policy(), 1);
+        for line in ["No goal was started yet.", "None yet.", "Nothing.", "None."] {
+            assert!(text.contains(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_word_of_a_stage_is_counted() {
+        let dropped = |n: usize| Stage::Dropped { replaced_by: alloc::vec![task_id("x"); n] };
+        let done = [Stage::Done(Done::Accepted), Stage::Done(Done::MergedElsewhere), dropped(0), dropped(1)];
+        for stage in done.into_iter().chain([Stage::Ready, Stage::Replanning, Stage::MergeReady(reviewed())])
+        {
+            assert!(WORDS.contains(&stage_word(&stage)), "{}", stage_word(&stage));
+        }
     }
 }

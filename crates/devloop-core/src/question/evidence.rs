@@ -216,11 +216,7 @@ fn goal(f: &Facts<'_>, out: &mut Vec<String>) {
     };
     let goal = &f.state.goal;
     let seen = goal.pending.as_ref().map(|pending| &pending.digest);
-    out.push(format!(
-        "The plan was made for text {}; seen now: {}.",
-        head(goal.digest.as_ref()),
-        head(seen)
-    ));
+    out.push(format!("The plan was made for text {}; seen now: {}.", head(goal.digest.as_ref()), head(seen)));
     let open = f.state.tasks.iter().filter(|task| task.is_live() && !task.is_done()).count();
     out.push(format!("Tasks not done: {open} of {}.", f.state.tasks.len()));
 }

@@ -258,8 +258,11 @@ fn accept(f: &Facts<'_>) -> String {
 fn approve(f: &Facts<'_>) -> String {
     let Some(ResumeTo::MergeReady(reviewed)) = f.resume_to() else { return String::new() };
     let (head, who) = (short(reviewed.head()), reviewed.reviewer());
-    format!("Merges exactly {head}, which {who} passed, into {}. Another head would be asked about \
-        again.", f.target())
+    format!(
+        "Merges exactly {head}, which {who} passed, into {}. Another head would be asked about \
+        again.",
+        f.target()
+    )
 }
 
 fn drop(f: &Facts<'_>) -> String {

@@ -95,7 +95,8 @@ pub(crate) fn reviewed() -> ReviewedHead {
     let review = Review { verdict: Verdict::Pass, head: oid('b'), notes: String::new() };
     let who_worked = BTreeSet::from([who("acme/worker")]);
     let reviewer = who("other/reviewer");
-    let proven = ReviewedHead::prove(&review, &oid('b'), &oid('a'), &reviewer, &who_worked, Independence::Model);
+    let proven =
+        ReviewedHead::prove(&review, &oid('b'), &oid('a'), &reviewer, &who_worked, Independence::Model);
     proven.expect("an independent pass")
 }
 
