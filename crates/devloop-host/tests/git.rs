@@ -1,5 +1,7 @@
 //! Real repositories: each hazard of worktrees, paths, commits and merges, replayed with git itself.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails by unwrapping says where")]
+
 #[path = "git/arming.rs"]
 mod arming;
 #[path = "git/commits.rs"]

@@ -1,5 +1,7 @@
 //! Real child processes: bounded output, deadlines, staged stop and trees that try to survive.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails by unwrapping says where")]
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::thread;

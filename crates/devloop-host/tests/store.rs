@@ -20,3 +20,5 @@ mod recovery;
 mod small;
 #[path = "store/support.rs"]
 mod support;
+#[path = "store/wire.rs"]
+mod wire;

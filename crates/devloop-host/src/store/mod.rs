@@ -22,6 +22,7 @@ pub mod reserve;
 pub mod small;
 pub mod state_file;
 pub mod trace;
+pub mod wire_format;
 
 pub use commit::{Committed, Store};
 pub use disk::{Disk, Medium, Point, Verdict};

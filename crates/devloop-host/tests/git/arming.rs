@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-fn problems(root: &Path) -> Vec<&'static str> {
+pub fn problems(root: &Path) -> Vec<&'static str> {
     preflight(&Git::discover().unwrap(), root).unwrap().problems.iter().map(|p| p.key()).collect()
 }
 

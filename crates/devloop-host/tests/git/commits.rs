@@ -1,12 +1,14 @@
 //! The host's commit: scope, names, hooks, redirected folders.
 
+use crate::arming::problems;
 use crate::fixture::{D1, D2, Fixture, MAIN, commit_work, git_in, offences, read, task, try_commit, write};
 use devloop_core::ids::DispatchId;
 use devloop_host::git::commit::{CommitOutcome, CommitRequest, Trailers, commit, made_between, probe};
-use devloop_host::git::inspect::{self};
+use devloop_host::git::inspect;
 use devloop_host::git::publish::{Published, publish};
+use devloop_host::git::restore::restore_protected;
 use devloop_host::git::scope::Offence;
-use devloop_host::git::{Git, GitError, Repo, RepoPath, Scope};
+use devloop_host::git::{Git, GitError, Identity, Repo, RepoPath, Scope};
 use devloop_host::worktree::{Removal, Start, write_contract};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -268,4 +270,56 @@ fn the_routes_behind_a_head_are_listed_and_a_commit_of_nobody_is_seen() {
     let made = made_between(&f.repo, &base, &head).unwrap();
     assert_eq!(made.iter().map(|m| m.route.as_deref()).collect::<Vec<_>>(), [Some("claude"), None]);
     assert_eq!(made[0].commit, head);
+}
+
+#[test]
+fn a_program_named_as_file_system_monitor_does_not_run_and_the_repositorys_identity_is_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let f = Fixture::new();
+    let (script, ran) = (f.root.join(".git/monitor"), f.root.join(".git/ran"));
+    write(&script, &format!("#!/bin/sh\n: > '{}'\n", ran.display()));
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for (key, value) in
+        [("core.fsmonitor", script.to_str().unwrap()), ("user.name", "Bo"), ("user.email", "b@o")]
+    {
+        f.git(&["config", key, value]);
+    }
+    let (worktree, base) = f.work(D1, "t1");
+    inspect::worktree_changes(&worktree.tree, &base).unwrap();
+    assert!(problems(&f.root).is_empty());
+    assert_eq!(f.repo.identity().unwrap(), Identity { name: "Bo".into(), email: "b@o".into() });
+    let _ = fs::remove_file(&ran);
+    commit_work(&worktree, "t1", D1, &base, &["**"]);
+    assert!(problems(&f.root).is_empty() && !ran.exists());
+}
+
+#[test]
+fn protected_tests_outside_the_contract_are_put_back_and_the_others_are_named() {
+    let f = Fixture::new();
+    f.commit_file("tests/old.t", "strict\n");
+    f.commit_file("tests/gone.t", "strict\n");
+    let (worktree, base) = f.work(D1, "t1");
+    let root = worktree.tree.root().to_path_buf();
+    write(root.join("tests/old.t"), "weak\n");
+    write(root.join("tests/new [1].t"), "new\n");
+    write(root.join("src/own.t"), "own\n");
+    fs::remove_file(root.join("tests/gone.t")).unwrap();
+    let CommitOutcome::Committed { head, .. } = commit_work(&worktree, "t1", D1, &base, &["**"]) else {
+        panic!()
+    };
+    let checkout = f.pool().add_detached(D2, &head).unwrap();
+    let scope = |globs: &[&str]| Scope::new(globs, &[] as &[&str]).unwrap();
+    for _ in 0..2 {
+        let got = restore_protected(&checkout.tree, &base, &head, &scope(&["**/*.t"]), &scope(&["src/**"]))
+            .unwrap();
+        let restored: Vec<_> = got.restored.iter().map(ToString::to_string).collect();
+        assert_eq!(restored, ["tests/gone.t", "tests/new [1].t", "tests/old.t"]);
+        assert_eq!(got.changed, [RepoPath::new("src/own.t")]);
+        let at = checkout.tree.root();
+        assert_eq!(
+            (read(at.join("tests/old.t")), read(at.join("src/own.t"))),
+            ("strict\n".into(), "own\n".into())
+        );
+        assert!(at.join("tests/gone.t").exists() && !at.join("tests/new [1].t").exists());
+    }
 }

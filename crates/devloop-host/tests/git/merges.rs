@@ -3,7 +3,7 @@
 use crate::fixture::{D1, D2, Fixture, MAIN, commit_work, git_in, read, task, write};
 use devloop_core::ids::{DispatchId, Oid};
 use devloop_host::git::commit::{CommitOutcome, Trailers, probe};
-use devloop_host::git::inspect::{self};
+use devloop_host::git::inspect::{self, Operation};
 use devloop_host::git::merge::{self, Reapplied, Refreshed, Trial, trial};
 use devloop_host::git::publish::{NotReady, Published, publish, ready};
 use devloop_host::git::{GitError, Identity, RepoPath};
@@ -233,4 +233,28 @@ fn a_reverted_change_is_applied_again_on_what_came_after() {
     assert_eq!(f.git(&["rev-parse", &format!("{again_head}^")]), onto.as_str());
     let clash = f.commit_file("new.txt", "another\n");
     assert_eq!(again(&clash), Reapplied::Conflict { paths: vec![RepoPath::new("new.txt")] });
+}
+
+#[test]
+fn a_target_that_a_person_is_rebasing_is_left_alone() {
+    let f = Fixture::new();
+    let start = f.head();
+    f.git(&["checkout", "--quiet", "-b", "upstream"]);
+    f.commit_file("README.md", "upstream\n");
+    f.git(&["checkout", "--quiet", "main"]);
+    f.commit_file("README.md", "main\n");
+    let (base, head) = f.done(D1, "t1", &[("new.txt", "x\n")]);
+    let rebase =
+        std::process::Command::new("git").args(["rebase", "upstream"]).current_dir(&f.root).output().unwrap();
+    assert!(!rebase.status.success() && base != start);
+    assert_eq!(f.git(&["branch", "--show-current"]), "");
+    let merged = f.merged(&base, &head, D2, "t1");
+    match publish(&f.repo, MAIN, &merged, &base, "test").unwrap() {
+        Published::NotReady(NotReady::InProgress { operation, .. }) => {
+            assert_eq!(operation, Operation::Rebase)
+        }
+        other => panic!("{other:?}"),
+    }
+    f.git(&["rebase", "--abort"]);
+    assert_eq!(publish(&f.repo, MAIN, &merged, &base, "test").unwrap(), Published::Done);
 }
