@@ -55,7 +55,7 @@ impl Worktrees {
         let moved_aside = match self.make_room(dispatch)? {
             Room::Taken(open) if open.branch.as_deref() == Some(&branch) => {
                 self.require_start(&branch, start)?;
-                return Ok(open);
+                return Ok(*open);
             }
             Room::Taken(open) => {
                 return Err(added_failed(open.tree.root(), "another dispatch's tree is there"));
@@ -73,7 +73,7 @@ impl Worktrees {
     /// Makes a detached work tree at a commit: for planning, checks and reviews.
     pub fn add_detached(&self, dispatch: DispatchId, at: &Oid) -> Outcome<Worktree> {
         match self.make_room(dispatch)? {
-            Room::Taken(open) if open.branch.is_none() && open.head == *at => Ok(open),
+            Room::Taken(open) if open.branch.is_none() && open.head == *at => Ok(*open),
             Room::Taken(open) => Err(added_failed(open.tree.root(), "another dispatch's tree is there")),
             Room::Free { moved_aside } => self.add(dispatch, &["--detach", at.as_str()], moved_aside),
         }
@@ -123,7 +123,7 @@ impl Worktrees {
         }
         self.drop_stale_registrations()?;
         if let Some(open) = self.open(dispatch)? {
-            return Ok(Room::Taken(open));
+            return Ok(Room::Taken(Box::new(open)));
         }
         let path = self.path_of(dispatch);
         let moved_aside = if files::stamp(&path).is_some() { Some(self.move_aside(&path)?) } else { None };
@@ -269,10 +269,10 @@ impl Worktrees {
         }
         let name = format!("refs/devloop/orphan/{dispatch}");
         let earlier = self.repo.resolve(&name)?;
-        if let Some(earlier) = &earlier {
-            if self.repo.tree_of(earlier)? == tree {
-                return Ok(Some(earlier.clone()));
-            }
+        if let Some(earlier) = &earlier
+            && self.repo.tree_of(earlier)? == tree
+        {
+            return Ok(Some(earlier.clone()));
         }
         let parents: Vec<&Oid> = std::iter::once(&open.head).chain(&earlier).collect();
         let message = format!("devloop: unfinished work of {dispatch}\n\nDevloop-Orphan: {dispatch}\n");
@@ -387,7 +387,7 @@ impl Worktrees {
 }
 
 enum Room {
-    Taken(Worktree),
+    Taken(Box<Worktree>),
     Free { moved_aside: Option<PathBuf> },
 }
 

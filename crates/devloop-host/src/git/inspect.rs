@@ -74,6 +74,7 @@ impl ArmProblem {
             ArmProblem::Root(RootProblem::NotAFolder { .. }) => "not_a_folder",
             ArmProblem::Root(RootProblem::Symlink { .. }) => "root_is_symlink",
             ArmProblem::Root(RootProblem::NotARepository { .. }) => "not_a_repository",
+            ArmProblem::Root(RootProblem::ForeignOwner { .. }) => "foreign_owner",
             ArmProblem::Root(RootProblem::NotTopLevel { .. }) => "not_top_level",
             ArmProblem::Root(RootProblem::Bare { .. }) => "bare_repository",
             ArmProblem::NoCommit => "no_commit",

@@ -6,6 +6,7 @@ pub mod inspect;
 pub mod merge;
 pub mod path;
 pub mod publish;
+pub mod restore;
 pub mod run;
 pub mod scope;
 pub mod status;

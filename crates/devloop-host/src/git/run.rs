@@ -2,7 +2,11 @@
 //! that are named by the host instead of being looked up in files that a run can write.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempPath;
 
 use devloop_core::ids::Oid;
 
@@ -52,7 +56,54 @@ const FORWARDED: &str = "^(user\\.(name|email)|core\\.(excludesfile|autocrlf|eol
 pub struct Git {
     program: OsString,
     version: String,
-    forwarded: Vec<(String, String)>,
+    operator: Arc<Operator>,
+}
+
+/// The forwarded settings in a file of their own, given to git in place of the operator's global one, so
+/// that a repository's own settings still go before them.
+#[derive(Debug, Default)]
+struct Operator {
+    settings: Vec<(String, String)>,
+    file: Option<TempPath>,
+}
+
+impl PartialEq for Operator {
+    fn eq(&self, other: &Self) -> bool {
+        self.settings == other.settings
+    }
+}
+
+impl Eq for Operator {}
+
+impl Operator {
+    fn new(settings: Vec<(String, String)>) -> Result<Self, GitError> {
+        if settings.is_empty() {
+            return Ok(Operator::default());
+        }
+        let path = std::env::temp_dir();
+        let write = || {
+            let mut file = tempfile::Builder::new().prefix("devloop-gitconfig-").tempfile()?;
+            file.write_all(config_text(&settings).as_bytes())?;
+            Ok(file.into_temp_path())
+        };
+        let file = write().map_err(|source| GitError::Io { what: "write in", path, source })?;
+        Ok(Operator { settings, file: Some(file) })
+    }
+}
+
+/// The settings in the form of git's own files; values are quoted so that none can add a line.
+fn config_text(settings: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (key, value) in settings {
+        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let header = match section.split_once('.') {
+            Some((section, sub)) => format!("[{section} \"{sub}\"]"),
+            None => format!("[{section}]"),
+        };
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        text.push_str(&format!("{header}\n\t{name} = \"{value}\"\n"));
+    }
+    text
 }
 
 /// Who a commit is by.
@@ -91,7 +142,7 @@ impl Git {
 
     /// As [`Git::discover`] with a program of the caller's choice.
     pub fn with_program(program: impl Into<OsString>) -> Result<Self, GitError> {
-        let mut git = Git { program: program.into(), version: String::new(), forwarded: Vec::new() };
+        let mut git = Git { program: program.into(), version: String::new(), operator: Arc::default() };
         let said = git.bare_call(Path::new("/"), ["version"]).line()?;
         let found = said.trim_start_matches("git version ").to_owned();
         if parse_version(&found).is_none_or(|version| version < MINIMUM_GIT) {
@@ -99,7 +150,7 @@ impl Git {
             return Err(GitError::TooOld { found, minimum });
         }
         git.version = found;
-        git.forwarded = git.read_operator_settings()?;
+        git.operator = Arc::new(Operator::new(git.read_operator_settings()?)?);
         Ok(git)
     }
 
@@ -166,6 +217,13 @@ pub enum RootProblem {
     /// No repository at all; `said` is git's own reason, for example dubious ownership.
     #[error("{} is not a git repository: {said}", path.display())]
     NotARepository { path: PathBuf, said: String },
+    /// git does not trust a repository that another user owns.
+    #[error(
+        "{} belongs to another user; trust it with: git config --global --add safe.directory {}",
+        path.display(),
+        path.display()
+    )]
+    ForeignOwner { path: PathBuf },
     /// A folder inside a repository.
     #[error("{} is inside the repository {}; use that folder", path.display(), top.display())]
     NotTopLevel { path: PathBuf, top: PathBuf },
@@ -204,7 +262,12 @@ impl Repo {
         let ask = ["rev-parse", "--is-bare-repository", "--absolute-git-dir"];
         let exit = git.bare_call(&real, ask).run()?;
         if exit.code != Some(0) {
-            return Ok(Err(RootProblem::NotARepository { path: path(), said: said(&exit) }));
+            let said = said(&exit);
+            let foreign = said.contains("dubious ownership");
+            return Ok(Err(match foreign {
+                true => RootProblem::ForeignOwner { path: real },
+                false => RootProblem::NotARepository { path: path(), said },
+            }));
         }
         let (bare, git_dir) = match exit.stdout.text().split_once('\n') {
             Some((bare, rest)) => (bare == "true", PathBuf::from(rest.trim_end_matches('\n'))),
@@ -388,11 +451,13 @@ impl Call<'_> {
     /// It could not be started, or did not end in time.
     pub fn run(&self) -> Result<Exit, GitError> {
         let mut env = self.env.clone();
+        if let Some(file) = self.git.operator.file.as_ref().filter(|_| self.forced) {
+            env.set("GIT_CONFIG_GLOBAL", file.as_os_str());
+        }
         let forced = FORCED.iter().filter(|_| self.forced).map(|(k, v)| (*k, *v));
-        let forwarded = self.git.forwarded.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let own = self.settings.iter().map(|(k, v)| (k.as_str(), v.as_str()));
         let mut count = 0;
-        for (key, value) in forwarded.chain(forced).chain(own) {
+        for (key, value) in forced.chain(own) {
             env.set(format!("GIT_CONFIG_KEY_{count}"), key).set(format!("GIT_CONFIG_VALUE_{count}"), value);
             count += 1;
         }
@@ -495,6 +560,15 @@ mod tests {
         assert_eq!(parse_version("2.38.0.windows.1"), Some((2, 38)));
         assert_eq!(parse_version("two"), None);
         assert!((2, 37) < MINIMUM_GIT && (2, 38) >= MINIMUM_GIT && (3, 0) >= MINIMUM_GIT);
+    }
+
+    #[test]
+    fn a_forwarded_value_stays_one_value() {
+        let pair = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+        let text =
+            config_text(&[pair("user.name", "A \"B\" \\ C\n[core]"), pair("filter.lfs.clean", "x %f")]);
+        let want = "[user]\n\tname = \"A \\\"B\\\" \\\\ C\\n[core]\"\n[filter \"lfs\"]\n\tclean = \"x %f\"\n";
+        assert_eq!(text, want);
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl Scope {
         entries.iter().filter_map(judge).collect()
     }
 
+    /// Do the allowed patterns cover this path and no forbidden one, whatever kind of entry it is?
+    pub fn covers(&self, path: &RepoPath) -> bool {
+        let path = path.as_path();
+        self.allowed.is_match(path) && !self.forbidden.is_match(path)
+    }
+
     fn judge(&self, entry: &Entry) -> Option<Offence> {
         let bytes = entry.path.as_bytes();
         let mut parts = bytes.split(|b| *b == b'/');
