@@ -100,8 +100,8 @@ pub enum Keep {
     Synced(Point),
     /// The old or the new content is there, as far as the file system keeps such promises for a rename.
     Renamed,
-    /// It may be empty or torn, because something else can rebuild it. Three times as fast as a rename on ext4,
-    /// which starts writing the data of a file that is renamed over another one.
+    /// It may be empty or torn, because something else can rebuild it. Three times as fast as a rename on
+    /// ext4, which starts writing the data of a file that is renamed over another one.
     Rebuilt,
 }
 
@@ -168,7 +168,8 @@ impl Disk {
             }
             self.pass(how.rename)?;
             if how.keep == Keep::Rebuilt && exchange(temp.path(), path) {
-                // The old content now stands under the temporary name; what is not removed here is swept later.
+                // The old content now stands under the temporary name; what is not removed here is swept
+                // later.
                 drop(temp);
                 return Ok(());
             }

@@ -46,7 +46,8 @@ fn the_wire_documents_are_committed_recovered_and_refused() {
     let event = Event::ClockAnchored { wall: WallMs(5), awake: AwakeMs::default(), active: ActiveMs(0) };
     state.revision += 1;
     let step = line(state.revision, &Reason::UsageSettledLate, &[event], &tip);
-    let tip = store.commit(&lock, &[step.clone()], &document(&state, &step.tip()), false).unwrap().tip;
+    let tip =
+        store.commit(&lock, std::slice::from_ref(&step), &document(&state, &step.tip()), false).unwrap().tip;
     let second = head(&state, Some(&Digest::parse(&tip.chain).unwrap()));
     let tip = store.start_segment(&lock, &second, &document(&state, &second.tip())).unwrap().tip;
 
