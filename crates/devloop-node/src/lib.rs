@@ -2,6 +2,8 @@
 //! decides nothing, and neither a panic nor an error of the engine may end the process that loaded it.
 
 mod job;
+#[cfg(feature = "limits")]
+mod limits;
 
 use devloop_host::error::HostError;
 use devloop_host::supervisor::{Options, Supervisor as Engine};

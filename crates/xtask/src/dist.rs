@@ -9,6 +9,9 @@ use std::process::Command;
 /// The main package's folder below npm/; a platform package adds `-<platform>`.
 const MAIN: &str = "dsh-devloop";
 
+/// The addon is built by itself: together with the CLI it would get the compiler that only the CLI carries.
+const ADDON: [&str; 5] = ["build", "--package", "devloop-node", "--profile", "dist"];
+
 /// What a run makes.
 struct Plan {
     /// `dist` for what is published; `dev` for a CLI that the tests have built anyway.
@@ -38,16 +41,17 @@ pub fn run(args: &[String]) -> Result<(), String> {
     };
     versions_agree(&plan)?;
     compile_typescript(&plan)?;
+    let folder = plan.target.join("dist-npm");
+    fresh_folder(&folder)?;
+    crate::guest::run(&[])?;
+    if quick {
+        build_limits(&plan, &folder)?;
+    }
     build_rust(&plan)?;
     fill_main(&plan)?;
     fill_platform(&plan)?;
-    let folder = plan.target.join("dist-npm");
-    fresh_folder(&folder)?;
     pack_test_form(&plan, &folder)?;
-    if !quick {
-        pack_published_form(&plan, &folder)?;
-    }
-    Ok(())
+    if quick { Ok(()) } else { pack_published_form(&plan, &folder) }
 }
 
 /// The name of this machine's platform package.
@@ -151,11 +155,22 @@ fn npm_program(name: &str) -> Command {
     Command::new(format!("{name}{suffix}"))
 }
 
-/// The addon is built by itself: together with the CLI it would get the compiler that only the CLI carries.
 fn build_rust(plan: &Plan) -> Result<(), String> {
-    crate::guest::run(&[])?;
-    tools::run(tools::cargo().args(["build", "--package", "devloop-node", "--profile", "dist"]))?;
+    tools::run(tools::cargo().args(ADDON))?;
     tools::run(tools::cargo().args(["build", "--package", "devloop-cli", "--profile", plan.cli_profile]))
+}
+
+/// The addon of the limit tests, which is never packed: it runs a guest that misbehaves. Built before the one
+/// that ships, which then takes its place in cargo's folder.
+fn build_limits(plan: &Plan, folder: &Path) -> Result<(), String> {
+    tools::run(tools::cargo().args(ADDON).args(["--features", "limits"]))?;
+    copy(&built_addon(&plan.target), &folder.join("limits").join(plan.addon_name()))
+}
+
+/// Where cargo puts the addon.
+fn built_addon(target: &Path) -> PathBuf {
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    target.join("dist").join(format!("{prefix}devloop_node{suffix}"))
 }
 
 fn fill_main(plan: &Plan) -> Result<(), String> {
@@ -174,9 +189,7 @@ fn fill_platform(plan: &Plan) -> Result<(), String> {
 
 /// Puts this platform's addon and CLI binary into a package folder.
 fn fill_binaries(plan: &Plan, folder: &Path) -> Result<(), String> {
-    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let addon = plan.target.join("dist").join(format!("{prefix}devloop_node{suffix}"));
-    copy(&addon, &folder.join(plan.addon_name()))?;
+    copy(&built_addon(&plan.target), &folder.join(plan.addon_name()))?;
     let built = if plan.cli_profile == "dev" { "debug" } else { plan.cli_profile };
     let cli = plan.target.join(built).join(format!("devloop{}", std::env::consts::EXE_SUFFIX));
     copy(&cli, &folder.join(plan.cli_name()))
