@@ -31,7 +31,7 @@ pub mod effect;
 pub mod event;
 pub mod hold;
 pub mod ids;
-// pub mod invariant;
+pub mod invariant;
 pub mod ledger;
 pub mod obstacle;
 pub mod observation;

@@ -1,4 +1,4 @@
-//! What speaks for a question: counters against limits, money against caps, commits, routes. It decides nothing.
+//! What speaks for a question: counters against limits, money against caps, commits, routes. No decisions.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,4 +1,4 @@
-//! Small states for the tests of questions, of PROGRESS.md and of the invariants. Never compiled into the core.
+//! Small states for the tests of questions, PROGRESS.md and invariants. Never compiled into the core.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;

@@ -53,7 +53,7 @@ fn words(question: &Question) -> Vec<&'static str> {
     question.answers.iter().map(|offer| offer.answer.word()).collect()
 }
 
-/// The states every kind is put in: a task at each resting place, with and without a commit, or the loop itself.
+/// The states every kind is put in: a task at each resting place, with and without a commit, or the loop.
 fn states_of(kind: HoldKind) -> Vec<LoopState> {
     let subject = subject_of(kind);
     if !matches!(subject, Subject::Task(_)) {
