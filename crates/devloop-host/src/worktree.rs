@@ -3,6 +3,7 @@
 
 mod types;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -82,10 +83,9 @@ impl Worktrees {
     fn add(&self, dispatch: DispatchId, what: &[&str], moved_aside: Option<PathBuf>) -> Outcome<Worktree> {
         let path = self.path_of(dispatch);
         let (flags, commit) = what.split_at(what.len() - 1);
-        let path_text = path.to_string_lossy();
-        let args = ["worktree", "add", "--quiet"].into_iter().chain(flags.iter().copied());
-        let call = self.repo.call(args.chain(["--", &path_text, commit[0]])).limit_ms(TREE_LIMIT_MS);
-        let exit = call.run()?;
+        let words = ["worktree", "add", "--quiet"].iter().chain(flags).chain(&["--"]).map(OsStr::new);
+        let args = words.chain([path.as_os_str(), OsStr::new(commit[0])]);
+        let exit = self.repo.call(args).limit_ms(TREE_LIMIT_MS).run()?;
         if exit.code != Some(0) {
             // What git left half made is taken back; it was empty before, so nothing unseen is in it.
             self.unregister(&path)?;
@@ -112,22 +112,30 @@ impl Worktrees {
 
     /// Makes the pool and frees the folder of a dispatch.
     fn make_room(&self, dispatch: DispatchId) -> Outcome<Room> {
-        for dir in [&self.devloop, &self.pool] {
-            if !real_folder(dir)? {
-                fs::create_dir(dir).map_err(io_error("make", dir))?;
-            }
-        }
+        ensure_folder(&self.devloop)?;
+        ensure_folder(&self.pool)?;
         let ignore = self.pool.join(".gitignore");
         if files::stamp(&ignore).is_none() {
             fs::write(&ignore, "*\n").map_err(io_error("write", &ignore))?;
         }
         self.drop_stale_registrations()?;
-        if let Some(open) = self.open(dispatch)? {
+        let path = self.path_of(dispatch);
+        let half_made = self.is_half_made(&path)?;
+        if !half_made && let Some(open) = self.open(dispatch)? {
+            write_owned(&open, ".gitignore", b"*\n")?;
             return Ok(Room::Taken(Box::new(open)));
         }
-        let path = self.path_of(dispatch);
         let moved_aside = if files::stamp(&path).is_some() { Some(self.move_aside(&path)?) } else { None };
+        if half_made {
+            self.unregister(&path)?;
+        }
         Ok(Room::Free { moved_aside })
+    }
+
+    /// git locks a work tree while it makes it; the lock of one that died in between stays for ever.
+    fn is_half_made(&self, path: &Path) -> Outcome<bool> {
+        let found = worktrees(&self.repo)?.into_iter().find(|r| r.path == path);
+        Ok(found.and_then(|r| r.locked).is_some_and(|reason| reason == "initializing"))
     }
 
     /// Only registrations of this pool whose folder is gone; the operator's own trees are left alone, one
@@ -142,12 +150,19 @@ impl Worktrees {
         Ok(())
     }
 
-    /// Moves a folder that git does not know to `.devloop/aside`.
+    /// Moves a stray folder of a dispatch to `.devloop/aside` and tells where it is now; `None`: there is
+    /// none, or git knows it and it is no stray.
+    pub fn set_aside(&self, dispatch: DispatchId) -> Outcome<Option<PathBuf>> {
+        let path = self.path_of(dispatch);
+        if files::stamp(&path).is_none() || self.open(dispatch)?.is_some() {
+            return Ok(None);
+        }
+        self.move_aside(&path).map(Some)
+    }
+
     fn move_aside(&self, path: &Path) -> Outcome<PathBuf> {
         let aside = self.devloop.join("aside");
-        if !real_folder(&aside)? {
-            fs::create_dir(&aside).map_err(io_error("make", &aside))?;
-        }
+        ensure_folder(&aside)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let names = std::iter::once(name.clone()).chain((2..).map(|n| format!("{name}-{n}")));
         let free = names.map(|n| aside.join(n)).find(|p| files::stamp(p).is_none());
@@ -223,8 +238,14 @@ impl Worktrees {
         if !worktrees(&self.repo)?.iter().any(|r| r.path == path) {
             return Ok(());
         }
-        let path_text = path.to_string_lossy();
-        self.repo.call(["worktree", "remove", "--force", "--", &path_text]).limit_ms(TREE_LIMIT_MS).ok()?;
+        // Twice: once for what it holds, once for the lock of an `add` that died; both were looked at.
+        let words = ["worktree", "remove", "--force", "--force", "--"].map(OsStr::new);
+        let exit =
+            self.repo.call(words.into_iter().chain([path.as_os_str()])).limit_ms(TREE_LIMIT_MS).run()?;
+        if exit.code != Some(0) && worktrees(&self.repo)?.iter().any(|r| r.path == path) {
+            let said = exit.stderr.text().trim().to_owned();
+            return Err(WorktreeError::RemoveFailed { path: path.to_path_buf(), said });
+        }
         Ok(())
     }
 
@@ -364,9 +385,7 @@ impl Worktrees {
     /// Adds the line `.devloop/` to the repository's own `info/exclude`; true when it was not there yet.
     pub fn exclude_devloop(&self) -> Outcome<bool> {
         let dir = self.repo.common_dir().join("info");
-        if !real_folder(&dir)? {
-            fs::create_dir(&dir).map_err(io_error("make", &dir))?;
-        }
+        ensure_folder(&dir)?;
         let path = dir.join("exclude");
         let before = match files::read_bytes(&path, 1024 * 1024) {
             Ok(bytes) => bytes,
@@ -400,9 +419,7 @@ pub fn write_contract(worktree: &Worktree, json: &[u8]) -> Outcome<PathBuf> {
 /// link that a run planted, symbolic or hard, is unlinked and not written through.
 pub fn write_owned(worktree: &Worktree, name: &str, bytes: &[u8]) -> Outcome<PathBuf> {
     let dir = worktree.tree.root().join(".devloop");
-    if !real_folder(&dir)? {
-        fs::create_dir(&dir).map_err(io_error("make", &dir))?;
-    }
+    ensure_folder(&dir)?;
     let path = dir.join(name);
     if files::stamp(&path).is_some() {
         files::remove_file(&path).map_err(io_error("unlink", &path))?;
@@ -418,6 +435,17 @@ fn added_failed(path: &Path, said: &str) -> WorktreeError {
 
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Makes a folder unless it is there; two dispatches may do it at once.
+fn ensure_folder(dir: &Path) -> Outcome<()> {
+    if !real_folder(dir)? {
+        match fs::create_dir(dir) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(io_error("make", dir)(e)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// True for a real folder, false for nothing.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 
 use devloop_host::process::{
-    CancelToken, ChildEnv, Exit, Running, Sink, SpawnError, Spec, StopPlan, spawn, tree,
+    CancelToken, ChildEnv, Exit, Running, Sink, SpawnError, Spec, StopPlan, run_short, spawn, tree,
 };
 
 fn spec(dir: &Path, script: &str) -> Spec {
@@ -94,13 +94,26 @@ fn nothing_starts_without_a_program_or_a_real_folder() {
 }
 
 #[test]
-fn a_deadline_interrupts_first_so_that_an_agent_can_report() {
+fn a_deadline_stops_a_child_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let mut slow = spec(dir.path(), "trap 'echo spent=7; exit 0' INT; while :; do sleep 0.01; done");
-    slow.deadline_ms = Some(400);
-    slow.stop = StopPlan { interrupt_ms: 20_000, terminate_ms: 0 };
+    let mut slow = spec(dir.path(), "exec sleep 1000");
+    slow.deadline_ms = Some(20);
     let exit = spawn(&slow).unwrap().wait(&CancelToken::new());
-    assert!(exit.timed_out && !exit.cancelled && !exit.success());
+    assert!(exit.timed_out && !exit.cancelled && !exit.success() && exit.survivors.is_empty());
+    assert_eq!(exit.code, None);
+    let probe =
+        run_short(&["sleep", "1000"], &dir.path().canonicalize().unwrap(), ChildEnv::check(), 20).unwrap();
+    assert!(probe.timed_out && probe.signal == Some(15), "{probe:?}");
+}
+
+#[test]
+fn a_stop_interrupts_first_so_that_an_agent_can_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut slow =
+        spec(dir.path(), "trap 'echo spent=7; exit 0' INT; : >ready; while :; do sleep 0.01; done");
+    slow.stop = StopPlan { interrupt_ms: 60_000, terminate_ms: 0 };
+    let exit = cancel_when_ready(dir.path(), spawn(&slow).unwrap());
+    assert!(exit.cancelled && !exit.timed_out && !exit.success());
     assert_eq!((exit.code, exit.stdout.text().as_str()), (Some(0), "spent=7\n"));
 }
 
@@ -132,7 +145,7 @@ fn a_background_job_of_a_finished_check_is_killed_and_not_waited_for() {
 #[test]
 fn the_tree_of_a_lost_host_is_found_by_its_record_and_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let script = "setsid sleep 1000 & : >ready; sleep 1000";
+    let script = "setsid sleep 1000 & sleep 1000; :";
     let running = spawn(&spec(dir.path(), script)).unwrap();
     let mut record = running.record().clone();
     let waiting = thread::spawn(move || running.wait(&CancelToken::new()));

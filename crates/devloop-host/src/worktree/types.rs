@@ -37,6 +37,9 @@ pub enum WorktreeError {
     /// git refused; nothing else was used instead.
     #[error("git could not add {}: {said}", path.display())]
     AddFailed { path: PathBuf, said: String },
+    /// The folder is gone, but git keeps its registration.
+    #[error("git could not remove the registration of {}: {said}", path.display())]
+    RemoveFailed { path: PathBuf, said: String },
     /// git does not know a work tree there.
     #[error("{} is not a registered worktree", path.display())]
     NotRegistered { path: PathBuf },

@@ -58,7 +58,7 @@ pub const D2: DispatchId = DispatchId(2);
 impl Fixture {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap().join("project");
+        let root = dir.path().canonicalize().unwrap().join("pro ject ü");
         fs::create_dir(&root).unwrap();
         git_in(&root, &["init", "--quiet", "--initial-branch=main"]);
         write(root.join("src/a.txt"), "one\n");

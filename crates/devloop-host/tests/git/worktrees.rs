@@ -1,6 +1,7 @@
 //! The work trees of dispatches, replaying what went wrong with those of others.
 
 use crate::fixture::{D1, D2, Fixture, MAIN, git_in, oid, read, task, write};
+use devloop_core::ids::DispatchId;
 use devloop_host::git::publish::{Published, publish};
 use devloop_host::git::status::snapshot;
 use devloop_host::worktree::{BranchEnd, Removal, Start, WorktreeError, write_contract};
@@ -238,4 +239,51 @@ fn a_planted_link_is_not_written_through() {
     fs::remove_dir_all(worktree.tree.root().join(".devloop")).unwrap();
     symlink(f.root.parent().unwrap(), worktree.tree.root().join(".devloop")).unwrap();
     assert!(matches!(write_contract(&worktree, b"{}"), Err(WorktreeError::Symlink { .. })));
+}
+
+#[test]
+fn a_worktree_whose_making_died_is_made_again() {
+    let f = Fixture::new();
+    for folder_is_there in [true, false] {
+        let (worktree, base) = f.work(D1, "t1");
+        write(worktree.tree.git_dir().join("locked"), "initializing");
+        if !folder_is_there {
+            fs::remove_dir_all(worktree.tree.root()).unwrap();
+        }
+        let again = f.pool().add_for_task(D1, &task("t1"), Start::New { base: &base }).unwrap();
+        assert_eq!(again.moved_aside.is_some(), folder_is_there);
+        assert!(again.tree.root().join("src/a.txt").exists());
+    }
+}
+
+#[test]
+fn a_stray_is_set_aside_and_a_tree_in_use_is_not() {
+    let f = Fixture::new();
+    f.work(D1, "t1");
+    write(f.pool().path_of(D2).join("x"), "unseen\n");
+    assert_eq!(f.pool().set_aside(D1).unwrap(), None);
+    assert!(matches!(f.pool().remove(D2, Removal::Throwaway), Err(WorktreeError::NotRegistered { .. })));
+    let aside = f.pool().set_aside(D2).unwrap().unwrap();
+    assert_eq!(read(aside.join("x")), "unseen\n");
+    write(f.pool().path_of(D2).join("y"), "again\n");
+    assert_ne!(f.pool().set_aside(D2).unwrap().unwrap(), aside);
+    assert_eq!(f.pool().set_aside(D2).unwrap(), None);
+}
+
+#[test]
+fn several_worktrees_can_be_made_at_once() {
+    let f = Fixture::new();
+    let (base, pool) = (f.head(), f.pool());
+    std::thread::scope(|scope| {
+        let make = |n: u64| {
+            let (pool, base) = (&pool, &base);
+            scope
+                .spawn(move || pool.add_for_task(DispatchId(n), &task(&format!("t{n}")), Start::New { base }))
+        };
+        let made: Vec<_> = (1..=4).map(make).collect();
+        for made in made {
+            made.join().unwrap().unwrap();
+        }
+    });
+    assert_eq!(pool.list().unwrap().len(), 4);
 }
