@@ -1,5 +1,5 @@
-//! `cargo xtask help-page`: keeps docs/cli.md equal to what `devloop --help` prints. It owns the part between the
-//! marks; the words themselves live in the CLI.
+//! `cargo xtask help-page`: keeps docs/cli.md equal to what `devloop --help` prints. It owns the part
+//! between the marks; the words themselves live in the CLI.
 
 use crate::tools;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn verbs_are_read_from_the_help() {
-        let help = "x\n\nCommands:\n  run     Ticks\n            and more\n  status  Says\n  help    Helps\n\nOptions:\n  -h  x\n";
+        let help = "x\n\nCommands:\n  run     Ticks\n            and more\n  status  Says\n  \
+                    help    Helps\n\nOptions:\n  -h  x\n";
         assert_eq!(verbs(help), ["run", "status"]);
         assert_eq!(section(Some("run"), "a  \nb\n\n"), "## devloop run\n\n```text\na\nb\n```\n");
     }

@@ -117,12 +117,14 @@ fn guest() -> Result<Vec<String>, String> {
     Ok(vec!["component and image are current".to_owned()])
 }
 
-/// The xtask is tested on its own: so its dependencies are those that it was started with, the others' are those of
-/// the CLI, and the engine is not compiled once more for a mixture of both.
+/// The xtask is tested on its own: so its dependencies are those that it was started with, the others' are
+/// those of the CLI, and the engine is not compiled once more for a mixture of both.
 fn rust() -> Result<Vec<String>, String> {
     let mut others = tools::cargo();
     others.args(["test", "--workspace", "--exclude", "xtask"]);
-    CDYLIBS.iter().for_each(|name| drop(others.args(["--exclude", name])));
+    for name in CDYLIBS {
+        others.args(["--exclude", name]);
+    }
     let mut own = tools::cargo();
     own.args(["test", "--package", "xtask"]);
     let closing = |line: &str| line.starts_with("test result:");

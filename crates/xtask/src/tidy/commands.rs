@@ -1,4 +1,5 @@
-//! Commands that documents name: each must exist. It reads the xtask's table and the generated page of the CLI.
+//! Commands that documents name: each must exist. It reads the xtask's table and the generated page of the
+//! CLI; it runs neither.
 
 use super::docs;
 use super::tree::{Finding, Tree};

@@ -92,7 +92,8 @@ mod tests {
     }
 
     fn check(last: &str) -> Vec<String> {
-        let code = "fn helper() {}\nproptest! { #[test]\n/// Why.\n fn good(x in 0..1) {} }\n#[test] #[cfg(unix)] fn other() {}";
+        let code = "fn helper() {}\nproptest! { #[test]\n/// Why.\n fn good(x in 0..1) {} }\n\
+                    #[test] #[cfg(unix)] fn other() {}";
         let text = document(last);
         let tree =
             Tree::of(&[("docs/INVARIANTS.md", &text), ("a.rs", code), ("tests/x.test.mjs", "test('x')")]);

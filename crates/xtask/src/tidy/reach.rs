@@ -1,4 +1,5 @@
-//! Which Rust files the compiler reaches, and which of them only for tests. It follows `mod` and nothing else.
+//! Which Rust files the compiler reaches, and which of them only for tests. It follows `mod` and paths in
+//! strings, nothing else.
 
 use super::tree::{Finding, Tree};
 use std::collections::{BTreeMap, BTreeSet};

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn unwrapping_is_for_tests() {
-        let source = "fn a() { b().unwrap() }\nfn c() { b().unwrap_or(1) }\n#[cfg(test)] mod t { fn d() { b().unwrap() } }";
+        let source = "fn a() { b().unwrap() }\nfn c() { b().unwrap_or(1) }\n\
+                      #[cfg(test)] mod t { fn d() { b().unwrap() } }";
         let tree =
             Tree::of(&[("crates/a/src/lib.rs", source), ("crates/devloop-testkit/src/lib.rs", source)]);
         let at: Vec<String> = super::unwraps(&tree).into_iter().map(|finding| finding.at).collect();
@@ -109,8 +110,10 @@ mod tests {
 
     #[test]
     fn skipped_tests_and_stubs_are_found() {
-        let rust = "#[ignore]\nfn a() { todo!() }\n#[should_panic(expected = \"x\")]\nfn b() { unimplemented!() }\n// todo!()\nconst C: &str = \"todo!()\";";
-        let script = "test.skip('a', f);\nit.only('b', f);\ntest('c', { skip: true }, f);\nlist.skip(1);\nlatest.skip(1);";
+        let rust = "#[ignore]\nfn a() { todo!() }\n#[should_panic(expected = \"x\")]\nfn b() { unimplemented!() }\n\
+                    // todo!()\nconst C: &str = \"todo!()\";";
+        let script = "test.skip('a', f);\nit.only('b', f);\ntest('c', { skip: true }, f);\n\
+                      list.skip(1);\nlatest.skip(1);";
         let tree = Tree::of(&[("a.rs", rust), ("b.mjs", script)]);
         let mut at: Vec<String> = super::banned(&tree).into_iter().map(|finding| finding.at).collect();
         at.sort();
