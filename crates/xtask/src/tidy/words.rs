@@ -110,7 +110,8 @@ mod tests {
 
     #[test]
     fn skipped_tests_and_stubs_are_found() {
-        let rust = "#[ignore]\nfn a() { todo!() }\n#[should_panic(expected = \"x\")]\nfn b() { unimplemented!() }\n\
+        let rust = "#[ignore]\nfn a() { todo!() }\n#[should_panic(expected = \"x\")]\n\
+                    fn b() { unimplemented!() }\n\
                     // todo!()\nconst C: &str = \"todo!()\";";
         let script = "test.skip('a', f);\nit.only('b', f);\ntest('c', { skip: true }, f);\n\
                       list.skip(1);\nlatest.skip(1);";
