@@ -4,13 +4,15 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::answer::Answer;
-use crate::hold::{Hold, HoldKey, Subject};
+use crate::hold::{Hold, HoldKey, HoldKind, Subject};
 use crate::ids::Oid;
-use crate::policy::Policy;
+use crate::policy::{HighRisk, Policy};
 use crate::render::one_line;
 use crate::state::LoopState;
 use crate::task::{ResumeTo, Task};
 
+#[cfg(test)]
+mod accepted;
 mod evidence;
 mod offer;
 #[cfg(test)]
@@ -159,6 +161,13 @@ impl<'a> Facts<'a> {
     /// Where the held task continues; where it would, when the hold is about to open.
     fn resume_to(&self) -> Option<ResumeTo> {
         self.task.map(Task::resume_point)
+    }
+
+    /// A task of high risk that is not to be worked on before a person said so.
+    fn waits_for_leave(&self) -> bool {
+        self.hold.kind == HoldKind::SecurityHighRisk
+            && self.policy.high_risk == HighRisk::HoldBeforeWork
+            && self.task.is_some_and(|task| task.base.is_none())
     }
 
     fn is_reviewed(&self) -> bool {

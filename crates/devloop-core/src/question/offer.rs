@@ -36,11 +36,16 @@ fn is_accepted(f: &Facts<'_>, answer: Answer) -> bool {
     let orphaned = matches!(f.subject, Subject::Task(_)) && f.task.is_none();
     match answer {
         Answer::Stop => true,
-        Answer::Retry | Answer::Accept | Answer::Drop | Answer::GoOn => !orphaned,
+        // Work that waits for leave would only be held again.
+        Answer::Retry => !orphaned && !f.waits_for_leave(),
+        Answer::Accept | Answer::Drop | Answer::GoOn => !orphaned,
         Answer::Continue | Answer::Open => true,
         Answer::RetryFresh => f.task.is_some_and(|task| task.tip.is_some() || task.base.is_some()),
-        Answer::Review => f.tip().is_some(),
-        Answer::Approve => f.is_reviewed(),
+        // A review keeps the counters, so at the limit it would only open the next question.
+        Answer::Review => f.task.is_some_and(|task| {
+            task.tip.is_some() && task.counters.review_cycles < f.policy.limits.review_cycles
+        }),
+        Answer::Approve => f.is_reviewed() || f.waits_for_leave(),
         Answer::Allow => more(f).is_some(),
         Answer::Replan => match f.subject {
             Subject::Task(_) => f.task.is_some_and(|task| may_replan(f, task)),
@@ -122,7 +127,8 @@ fn spends(f: &Facts<'_>, answer: Answer) -> bool {
             HoldKind::DependencyDropped => !f.is_reviewed(),
             _ => false,
         },
-        Answer::Accept | Answer::Approve | Answer::Drop | Answer::Stop | Answer::Branch => false,
+        Answer::Approve => f.waits_for_leave(),
+        Answer::Accept | Answer::Drop | Answer::Stop | Answer::Branch => false,
     }
 }
 
@@ -187,7 +193,7 @@ pub(super) fn redoes_work(kind: HoldKind) -> bool {
 }
 
 /// Where the answer `retry` leads a task.
-fn retry_to(f: &Facts<'_>) -> Option<ResumeTo> {
+pub(super) fn retry_to(f: &Facts<'_>) -> Option<ResumeTo> {
     f.task.map(|task| if redoes_work(f.hold.kind) { task.restart_point() } else { task.resume_point() })
 }
 
@@ -256,7 +262,9 @@ fn accept(f: &Facts<'_>) -> String {
 }
 
 fn approve(f: &Facts<'_>) -> String {
-    let Some(ResumeTo::MergeReady(reviewed)) = f.resume_to() else { return String::new() };
+    let Some(ResumeTo::MergeReady(reviewed)) = f.resume_to() else {
+        return "Lets the work start; before its merge you are asked again.".to_string();
+    };
     let (head, who) = (short(reviewed.head()), reviewed.reviewer());
     format!(
         "Merges exactly {head}, which {who} passed, into {}. Another head would be asked about \

@@ -12,10 +12,10 @@ use crate::policy::{
     Acceptance, Backend, HighRisk, Independence, Limits, Policy, PostMerge, ReviewPolicy, Route,
 };
 use crate::review::{Review, ReviewedHead, Verdict};
-use crate::state::{Lease, LoopHold, LoopState, Op, Owner};
+use crate::state::{Lease, LoopHold, LoopState, Op, Owner, Planning};
 use crate::task::{Counters, ResumeTo, Stage, Task};
 use crate::tier::{Risk, Tier};
-use crate::units::{ActiveMs, Day, Map, Tokens, UsdMicros, WallMs};
+use crate::units::{ActiveMs, DAY_MS, Day, Map, Tokens, UsdMicros, WallMs};
 
 pub(crate) fn task_id(text: &str) -> TaskId {
     TaskId::parse(text).expect(text)
@@ -120,6 +120,7 @@ pub(crate) fn state(tasks: impl IntoIterator<Item = Task>) -> LoopState {
     let mut state = LoopState { revision: 9, ..LoopState::default() };
     state.goal.number = 2;
     state.clock.day = Day(20);
+    state.clock.wall = WallMs(20 * DAY_MS + 1);
     state.target.branch = Branch::parse("main").ok();
     for task in tasks {
         state.tasks.push(task).expect("ids are used once");
@@ -129,6 +130,9 @@ pub(crate) fn state(tasks: impl IntoIterator<Item = Task>) -> LoopState {
 
 /// Opens a hold of the loop itself.
 pub(crate) fn with_hold(mut state: LoopState, subject: Subject, hold: Hold) -> LoopState {
+    if subject == Subject::Planning {
+        state.planning = Planning::Held { replaces: None };
+    }
     state.holds.push(LoopHold { subject, hold });
     state
 }

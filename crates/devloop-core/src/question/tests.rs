@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::hold::{Acknowledged, Hold, HoldKey, HoldKind, MAX_ITEMS, Subject};
 use crate::ids::{Branch, DispatchId};
 use crate::ledger::{Certainty, Entry};
-use crate::policy::{Limits, Policy};
+use crate::policy::{HighRisk, Limits, Policy};
 use crate::state::{Grant, GrantScope, LoopState, Op};
 use crate::task::{ResumeTo, Stage};
 use crate::units::{Tokens, UsdMicros, WallMs};
@@ -54,7 +54,7 @@ fn words(question: &Question) -> Vec<&'static str> {
 }
 
 /// The states every kind is put in: a task at each resting place, with and without a commit, or the loop.
-fn states_of(kind: HoldKind) -> Vec<LoopState> {
+pub(super) fn states_of(kind: HoldKind) -> Vec<LoopState> {
     let subject = subject_of(kind);
     if !matches!(subject, Subject::Task(_)) {
         let detached = LoopState { target: LoopState::default().target, ..state([]) };
@@ -123,11 +123,27 @@ fn what_needs_a_commit_or_a_pass_is_offered_only_with_one() {
     let rest = ["retry", "accept", "drop", "stop"];
     check(of_task(ResumeTo::MergeReady(reviewed()), risk), &["approve", "retry", "accept", "drop", "stop"]);
     check(of_task(ResumeTo::AwaitingReview { head: oid('b') }, risk), &rest);
+    let before = Policy { high_risk: HighRisk::HoldBeforeWork, ..policy() };
+    let unworked = state([task("a", held(ResumeTo::Ready, risk))]);
+    assert_eq!(words(&ask(&unworked, &before)), ["approve", "accept", "drop", "stop"]);
+    check(unworked, &rest);
     let fresh = |kind| state([task("a", held(ResumeTo::Ready, kind))]);
     check(fresh(HoldKind::NoReviewPass), &["retry", "drop", "stop"]);
     check(of_task(ResumeTo::Ready, HoldKind::NoReviewPass), &["review", "retry", "drop", "stop"]);
     check(fresh(HoldKind::MaxTaskAttempts), &["retry", "drop", "stop"]);
     check(of_task(ResumeTo::Ready, HoldKind::MaxTaskAttempts), &["retry", "retry --fresh", "drop", "stop"]);
+}
+
+#[test]
+fn a_review_is_offered_while_one_is_left() {
+    let with = |cycles: u32| {
+        let mut a = worked("a", held(ResumeTo::AwaitingReview { head: oid('b') }, HoldKind::StaleReviewSha));
+        a.counters.review_cycles = cycles;
+        state([a])
+    };
+    let limit = policy().limits.review_cycles;
+    assert_eq!(words(&ask(&with(limit - 1), &policy())), ["review", "retry", "drop", "stop"]);
+    assert_eq!(words(&ask(&with(limit), &policy())), ["retry", "drop", "stop"]);
 }
 
 #[test]

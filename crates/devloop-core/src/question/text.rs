@@ -35,7 +35,8 @@ rows! {
         [];
     ReviewerIdentityConflict: "Whoever reviewed {who} had worked on it, so the review does not count. Review \
         it again?",
-        ["Name a reviewer of another identity: reviewerRoute in the configuration"];
+        ["Name a reviewer of another identity: reviewerRoute in the configuration",
+         "Where review is not offered, count its reviews anew: devloop resume --task {id}"];
     SecurityHighRisk: "{Who} is of high risk and waits for you. Merge it?",
         ["Read the change: git diff {base} {tip}",
          "Lower the risk, if it is not high: devloop task edit {id} --risk medium"];
@@ -44,8 +45,7 @@ rows! {
          "Allow more of every task: budget.maxTaskAttempts in the configuration"];
     RepeatedTestFailure: "The worker reports that it failed at {who}. Try again?",
         ["Say better what is wanted, then answer retry: devloop task edit {id} --criteria <text>"];
-    MaxReviewCycles: "{Who} was reviewed as often as allowed and never passed. Work on it again, or only \
-        review it once more?",
+    MaxReviewCycles: "{Who} was reviewed as often as allowed and never passed. Work on it again?",
         ["Read the change: git diff {base} {tip}",
          "Allow more of every task: budget.maxReviewCycles in the configuration"];
     DailyCostCap: "The money of this day is spent or set aside. Allow one more day's worth now?",
@@ -156,7 +156,7 @@ pub(super) fn question(f: &Facts<'_>) -> String {
     let template = if unknown_checks {
         "Your checks could not be run on {target} before the work. Start without them?"
     } else if before_work {
-        "{Who} is of high risk and waits for you. Let it go on?"
+        "{Who} is of high risk and waits for you. Let the work go on?"
     } else {
         row(f.hold.kind).0
     };
