@@ -1,0 +1,236 @@
+//! Reports become events, whatever the phase: money first, then the stage the outcome leads to.
+
+mod host;
+mod model;
+mod route;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::basis::Basis;
+use crate::decide::Decision;
+use crate::draft::{Draft, View};
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::hold::{HoldKey, HoldKind, Subject};
+use crate::ids::DispatchId;
+use crate::ledger::Certainty;
+use crate::observation::Observation;
+use crate::reason::Reason;
+use crate::report::{CheckOutcome, Outcome, Report};
+use crate::state::{Lease, Op};
+use crate::task::{ResumeTo, Task};
+use crate::units::UsdMicros;
+
+pub(crate) use host::take_host;
+pub use host::{AUTO_CONFLICTS, LOST_SWAPS};
+pub(crate) use model::has_approval;
+pub use route::{QUOTA_WAIT_MAX_MS, ROUTE_PAUSE_MS};
+
+/// Settles the first report that has something left to settle.
+pub(crate) fn settle(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    seen.reports.iter().find_map(|report| settle_report(view, report))
+}
+
+fn settle_report(view: &View<'_>, report: &Report) -> Option<Decision> {
+    let lease = view.state.leases.get(&report.dispatch).filter(|lease| lease.epoch == report.epoch);
+    match lease {
+        Some(lease) => Some(end(view, report, lease)),
+        None => late(view, report),
+    }
+}
+
+/// A report without its lease: only its money counts.
+fn late(view: &View<'_>, report: &Report) -> Option<Decision> {
+    let usage = report.usage.as_ref()?;
+    if let Some(event) = usage_event(view, report) {
+        return Some(Draft::of(alloc::vec![event]).done(Reason::UsageSettledLate));
+    }
+    let name = report.dispatch.to_string();
+    let known = view.state.ledger.entries.contains_key(&report.dispatch)
+        || report.dispatch.0 < view.state.next_dispatch
+        || view.state.ledger.unattributed.contains_key(&name);
+    if known {
+        return None;
+    }
+    let amount = usage.cost.unwrap_or(UsdMicros(0));
+    let event = Event::UsageUnattributed { dispatch: name, day: view.state.clock.day, amount };
+    Some(Draft::of(alloc::vec![event]).done(Reason::UsageSettledLate))
+}
+
+/// The amount a report makes more certain, if it does.
+fn usage_event(view: &View<'_>, report: &Report) -> Option<Event> {
+    let entry = view.state.ledger.entries.get(&report.dispatch)?;
+    let usage = report.usage.as_ref()?;
+    let price = view.policy.routes.get(&entry.route).and_then(|route| route.price);
+    let (amount, certainty) = match (usage.cost, price) {
+        (Some(cost), _) => (cost, Certainty::Measured),
+        (None, Some(price)) => (price.cost(&usage.tokens), Certainty::Priced),
+        // Tokens without a price: the reserve stays as the assumption, the tokens are kept.
+        (None, None) => (entry.amount, Certainty::Assumed),
+    };
+    let event =
+        Event::UsageSettled { dispatch: report.dispatch, amount, certainty, tokens: usage.tokens };
+    (certainty > entry.certainty).then_some(event)
+}
+
+/// The end of a live lease.
+fn end(view: &View<'_>, report: &Report, lease: &Lease) -> Decision {
+    let mut draft = Draft::default();
+    let refused = matches!(report.outcome, Outcome::Refused { .. });
+    if refused && lease.op.is_model() {
+        draft.event(Event::DispatchRefused { dispatch: report.dispatch });
+    } else if let Some(event) = usage_event(view, report) {
+        draft.event(event);
+    } else if let Some(event) = assume(view, report.dispatch) {
+        draft.event(event);
+    }
+    let ended = Event::LeaseEnded { dispatch: report.dispatch, at: view.now.active };
+    if let (Outcome::Failed { class, .. }, true) = (&report.outcome, lease.op.is_model())
+        && class.is_route()
+    {
+        draft.event(Event::AttemptReturned { dispatch: report.dispatch });
+    }
+    draft.event(ended);
+    withdraw_caps(view, &mut draft);
+    match &lease.subject {
+        Subject::Planning => model::plan_ended(view, &mut draft, report, lease),
+        Subject::Target => base_checked(view, &mut draft, report, lease),
+        Subject::Task(id) => {
+            if let Some(task) = view.state.tasks.get(id) {
+                task_ended(view, &mut draft, report, lease, task);
+            }
+        }
+        Subject::Route(_) | Subject::Goal | Subject::Loop => {}
+    }
+    if lease.op.is_model() {
+        route::gate_route(view, &mut draft, lease, &report.outcome);
+        if !draft.effects.iter().any(|e| matches!(e, Effect::Commit { .. })) {
+            draft.effect(Effect::RemoveWorktree { dispatch: report.dispatch });
+        }
+    }
+    if let (Op::Commit, Some(work)) = (lease.op, lease.worktree) {
+        draft.effect(Effect::RemoveWorktree { dispatch: work });
+    }
+    draft.done(Reason::Settled { op: lease.op, subject: lease.subject.clone() })
+}
+
+/// A dispatch that reported nothing keeps its reserve as an assumption.
+pub(crate) fn assume(view: &View<'_>, dispatch: DispatchId) -> Option<Event> {
+    let entry = view.state.ledger.entries.get(&dispatch)?;
+    (entry.certainty == Certainty::Reserved).then(|| Event::UsageSettled {
+        dispatch,
+        amount: entry.amount,
+        certainty: Certainty::Assumed,
+        tokens: entry.tokens,
+    })
+}
+
+/// Settled money may make room below a cap: its hold is looked at again.
+fn withdraw_caps(view: &View<'_>, draft: &mut Draft) {
+    let lower = |event: &Event| match event {
+        Event::UsageSettled { dispatch, amount, .. } => {
+            view.state.ledger.entries.get(dispatch).is_some_and(|entry| amount < &entry.amount)
+        }
+        Event::DispatchRefused { .. } => true,
+        _ => false,
+    };
+    if draft.events.iter().any(lower) {
+        draft.events.extend(lift_caps(view));
+    }
+}
+
+/// The events that lift every hold on money, to be judged again.
+pub(crate) fn lift_caps(view: &View<'_>) -> Vec<Event> {
+    let money = |kind: HoldKind| {
+        matches!(
+            kind,
+            HoldKind::DailyCostCap
+                | HoldKind::SessionCostCap
+                | HoldKind::GoalCostCap
+                | HoldKind::TaskCostCap
+                | HoldKind::AllProjectsDailyCap
+                | HoldKind::ReserveExceedsCap
+        )
+    };
+    let holds = view.state.open_holds();
+    let found = holds.into_iter().filter(|(_, hold)| money(hold.kind));
+    let key = |(subject, kind)| HoldKey { subject, kind };
+    found.map(|(s, h)| Event::HoldLifted { key: key((s, h.kind)), at: view.now.active }).collect()
+}
+
+/// The checks ran once on the target, before any work of the goal.
+fn base_checked(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease) {
+    let Some(commit) = lease.basis.head.clone() else { return };
+    let verified = |known_red: Vec<String>| Event::TargetVerified { commit, known_red };
+    let (commands, detail) = match &report.outcome {
+        Outcome::Checked(CheckOutcome::Green) => {
+            draft.event(verified(Vec::new()));
+            return;
+        }
+        Outcome::Checked(CheckOutcome::Red { commands, output }) => (commands.clone(), output.clone()),
+        Outcome::Checked(CheckOutcome::Unavailable { detail }) => (Vec::new(), detail.clone()),
+        other => (Vec::new(), detail_of(other)),
+    };
+    draft.event(verified(commands.clone()));
+    let key = HoldKey { subject: Subject::Target, kind: HoldKind::ChecksRedAtBase };
+    draft.hold(view, key, &detail, &commands, None);
+}
+
+/// The end of an operation on a task. A task that moved on meanwhile is left where it is.
+fn task_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease, task: &Task) {
+    if task.dispatch() != Some(report.dispatch) {
+        return;
+    }
+    let back = lease.resume_to.clone().unwrap_or_else(|| task.restart_point());
+    let now = Basis::of_task(view.state, view.policy, task);
+    let stale = matches!(lease.op, Op::Review | Op::Check | Op::Merge)
+        && lease.basis.difference(&now).is_some();
+    let landed = matches!(report.outcome, Outcome::Merged { .. } | Outcome::AlreadyMerged { .. });
+    if stale && !landed {
+        let to = task.tip.clone().map_or(back, |head| ResumeTo::Committed { head });
+        draft.event(Event::TaskMoved { task: task.id.clone(), to });
+        return;
+    }
+    match lease.op {
+        Op::Work => model::work_ended(view, draft, report, lease, task, back),
+        Op::Commit => host::commit_ended(view, draft, report, lease, task, back),
+        Op::Check => host::check_ended(view, draft, &report.outcome, task, back),
+        Op::Review => model::review_ended(view, draft, report, lease, task, back),
+        Op::Merge => host::merge_ended(view, draft, report, task, back),
+        Op::Refresh => host::refresh_ended(view, draft, &report.outcome, task, back),
+        Op::Verify => host::verify_ended(view, draft, &report.outcome, lease, task),
+        Op::Revert => host::revert_ended(view, draft, &report.outcome, lease, task),
+        Op::Plan => {}
+    }
+}
+
+pub(super) fn moved(draft: &mut Draft, task: &Task, to: ResumeTo) {
+    draft.event(Event::TaskMoved { task: task.id.clone(), to });
+}
+
+/// What an outcome says of itself.
+pub(crate) fn detail_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Worked { summary }
+        | Outcome::WorkBlocked { summary }
+        | Outcome::WorkFailed { summary } => summary.clone(),
+        Outcome::CommitRefused { detail, .. }
+        | Outcome::NotMerged { detail, .. }
+        | Outcome::NoResult { detail }
+        | Outcome::InvalidResult { detail }
+        | Outcome::Failed { detail, .. }
+        | Outcome::Refused { detail }
+        | Outcome::Checked(CheckOutcome::Unavailable { detail }) => detail.clone(),
+        Outcome::Checked(CheckOutcome::Red { output, .. }) => output.clone(),
+        Outcome::Planned { .. } => "a plan came back where none was asked for".to_string(),
+        Outcome::Reviewed(_) => "a review came back where none was asked for".to_string(),
+        Outcome::Committed { .. }
+        | Outcome::CommitEmpty
+        | Outcome::Checked(CheckOutcome::Green)
+        | Outcome::Merged { .. }
+        | Outcome::AlreadyMerged { .. }
+        | Outcome::Refreshed { .. }
+        | Outcome::Reverted { .. } => "the result belongs to another operation".to_string(),
+    }
+}

@@ -1,0 +1,189 @@
+//! What the outcome of a model means: plans, work, reviews.
+
+use alloc::string::ToString;
+
+use super::{detail_of, moved};
+use crate::basis::Basis;
+use crate::draft::{Draft, NewLease, View, rework, task_key};
+use crate::event::Event;
+use crate::hold::{HoldKey, HoldKind, Subject};
+use crate::ids::Oid;
+use crate::report::{FailureClass, Outcome, Report};
+use crate::review::{Review, ReviewFault, ReviewedHead, Verdict};
+use crate::state::{Lease, Op, Planning};
+use crate::task::{ResumeTo, Task};
+use crate::units::UsdMicros;
+
+pub(super) fn plan_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease) {
+    let Planning::Working { dispatch, replaces } = &view.state.planning else { return };
+    if *dispatch != report.dispatch {
+        return;
+    }
+    let now = Basis::of_loop(view.state, view.policy, lease.basis.head.clone());
+    let fault = match &report.outcome {
+        Outcome::Refused { .. } => {
+            draft.event(Event::PlanWanted { replaces: replaces.clone() });
+            if view.state.plan_counters.refusals + 1 >= view.policy.limits.plan_refusals {
+                hold_planning(view, draft, HoldKind::PlanRefusals, &detail_of(&report.outcome));
+            }
+            return;
+        }
+        Outcome::Failed { class, .. } if class.is_route() => {
+            draft.event(Event::PlanWanted { replaces: replaces.clone() });
+            return;
+        }
+        _ if lease.basis.goal_epoch != now.goal_epoch => "the goal changed while it was planned".to_string(),
+        Outcome::Planned { tasks } => match crate::plan::judge(view.state, tasks, replaces.as_ref()) {
+            Ok(tasks) => {
+                draft.event(Event::PlanAccepted { tasks, replaces: replaces.clone() });
+                return;
+            }
+            Err(crate::plan::PlanFault::Empty) => {
+                draft.event(Event::PlanRefused { detail: "the plan has no task".to_string() });
+                hold_planning(view, draft, HoldKind::EmptyPlan, "");
+                return;
+            }
+            Err(fault) => fault.to_string(),
+        },
+        other => detail_of(other),
+    };
+    draft.event(Event::PlanRefused { detail: crate::task::clip(&fault) });
+    if view.state.plan_counters.attempts >= view.policy.limits.plan_attempts {
+        hold_planning(view, draft, HoldKind::PlanAttempts, &fault);
+    }
+}
+
+fn hold_planning(view: &View<'_>, draft: &mut Draft, kind: HoldKind, detail: &str) {
+    draft.hold(view, HoldKey { subject: Subject::Planning, kind }, detail, &[], None);
+}
+
+pub(super) fn work_ended(
+    view: &View<'_>,
+    draft: &mut Draft,
+    report: &Report,
+    lease: &Lease,
+    task: &Task,
+    back: ResumeTo,
+) {
+    let hold = |draft: &mut Draft, kind, detail: &str| {
+        draft.hold(view, task_key(&task.id, kind), detail, &[], Some(back.clone()));
+    };
+    match &report.outcome {
+        Outcome::Worked { .. } => {
+            let basis = lease.basis.clone();
+            let commit = NewLease {
+                op: Op::Commit,
+                subject: lease.subject.clone(),
+                route: lease.route.clone(),
+                reserve: UsdMicros(0),
+                basis,
+                worktree: Some(report.dispatch),
+                resume_to: Some(back),
+            };
+            draft.take(view, Some(task), commit);
+        }
+        Outcome::WorkBlocked { summary } => hold(draft, HoldKind::BlockedTask, summary),
+        Outcome::WorkFailed { summary } => hold(draft, HoldKind::RepeatedTestFailure, summary),
+        Outcome::NoResult { detail } => hold(draft, HoldKind::MissingAgentResult, detail),
+        Outcome::Refused { .. } => moved(draft, task, back),
+        Outcome::Failed { class: FailureClass::Task, detail } => {
+            moved(draft, task, rework(crate::task::clip(detail)));
+        }
+        Outcome::Failed { .. } => moved(draft, task, back),
+        other => hold(draft, HoldKind::InvalidAgentResult, &detail_of(other)),
+    }
+}
+
+pub(super) fn review_ended(
+    view: &View<'_>,
+    draft: &mut Draft,
+    report: &Report,
+    lease: &Lease,
+    task: &Task,
+    back: ResumeTo,
+) {
+    let used_up = task.counters.review_cycles >= view.policy.limits.review_cycles;
+    let hold = |draft: &mut Draft, kind, detail: &str, to: ResumeTo| {
+        draft.hold(view, task_key(&task.id, kind), detail, &[], Some(to));
+    };
+    match &report.outcome {
+        Outcome::Reviewed(review) => judge_review(view, draft, review, lease, task, back),
+        Outcome::NoResult { detail } => hold(draft, HoldKind::MissingAgentResult, detail, back),
+        Outcome::Refused { .. } => moved(draft, task, back),
+        Outcome::Failed { class, .. } if class.is_route() => moved(draft, task, back),
+        Outcome::Failed { detail, .. } if used_up => hold(draft, HoldKind::BackendFailed, detail, back),
+        Outcome::Failed { .. } => moved(draft, task, back),
+        other => hold(draft, HoldKind::InvalidAgentResult, &detail_of(other), back),
+    }
+}
+
+fn judge_review(
+    view: &View<'_>,
+    draft: &mut Draft,
+    review: &Review,
+    lease: &Lease,
+    task: &Task,
+    back: ResumeTo,
+) {
+    let hold = |draft: &mut Draft, kind, detail: &str, to: ResumeTo| {
+        draft.hold(view, task_key(&task.id, kind), detail, &[], Some(to));
+    };
+    let who = lease.route.as_ref().and_then(|key| view.policy.routes.get(key)).map(|r| &r.identity);
+    let (Some(head), Some(base), Some(who)) = (&task.tip, &task.base, who) else {
+        return hold(draft, HoldKind::UnknownReviewSha, "the task has no commit to review", back);
+    };
+    let rule = view.policy.review.independence;
+    let proven = ReviewedHead::prove(review, head, base, who, &task.implementers, rule);
+    match (proven, review.verdict) {
+        (Ok(proof), _) => {
+            draft.event(Event::ReviewPassed {
+                task: task.id.clone(),
+                head: head.clone(),
+                base: base.clone(),
+                reviewer: who.clone(),
+            });
+            if task.risk == crate::tier::Risk::High && !has_approval(view, task, head) {
+                let to = ResumeTo::MergeReady(proof);
+                hold(draft, HoldKind::SecurityHighRisk, &review.notes, to);
+            }
+        }
+        (Err(ReviewFault::WrongHead), _) => {
+            hold(draft, HoldKind::StaleReviewSha, review.head.as_str(), back);
+        }
+        (Err(ReviewFault::SameIdentity), _) => {
+            hold(draft, HoldKind::ReviewerIdentityConflict, who.as_str(), back);
+        }
+        (Err(ReviewFault::NotAPass), Verdict::Replan) => replan(view, draft, task, &review.notes),
+        (Err(ReviewFault::NotAPass), Verdict::Blocked) => {
+            hold(draft, HoldKind::BlockedTask, &review.notes, back);
+        }
+        (Err(ReviewFault::NotAPass), _) => {
+            let to = rework(crate::task::clip(&review.notes));
+            if task.counters.review_cycles >= view.policy.limits.review_cycles {
+                hold(draft, HoldKind::MaxReviewCycles, &review.notes, to);
+            } else {
+                moved(draft, task, to);
+            }
+        }
+    }
+}
+
+/// Whether a person approved exactly this head.
+pub(crate) fn has_approval(view: &View<'_>, task: &Task, head: &Oid) -> bool {
+    view.state.grants.iter().any(|g| {
+        g.kind == HoldKind::SecurityHighRisk
+            && g.subject == Subject::Task(task.id.clone())
+            && matches!(&g.scope, crate::state::GrantScope::Head { head: h, contract }
+                if h == head && *contract == task.edition)
+    })
+}
+
+/// The reviewer rejected the task itself: a planner replaces it, unless that happened too often.
+fn replan(view: &View<'_>, draft: &mut Draft, task: &Task, why: &str) {
+    if task.counters.replans < view.policy.limits.replans {
+        draft.event(Event::ReplanRequested { task: task.id.clone() });
+    } else {
+        let to = rework(crate::task::clip(why));
+        draft.hold(view, task_key(&task.id, HoldKind::Replans), why, &[], Some(to));
+    }
+}
