@@ -13,7 +13,7 @@ use devloop_core::ids::{DispatchId, Oid, TaskId};
 use crate::files;
 use crate::git::commit::{TREE_LIMIT_MS, scratch_index, stage, task_ref};
 use crate::git::inspect::{current_branch, worktrees};
-use crate::git::run::NewCommit;
+use crate::git::repo::NewCommit;
 use crate::git::status::inner_repositories;
 use crate::git::{GitError, Identity, Repo, RepoPath};
 

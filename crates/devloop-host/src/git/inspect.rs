@@ -9,7 +9,8 @@ use devloop_core::ids::Oid;
 
 use super::GitError;
 use super::path::{Entry, RepoPath, parse_names, parse_raw};
-use super::run::{Git, Repo, RootProblem, answer};
+use super::repo::{Repo, RootProblem};
+use super::run::{Git, answer};
 use super::status::dirty;
 use crate::files;
 

@@ -10,7 +10,8 @@ use super::commit::{Trailers, task_ref};
 use super::inspect::changed_between;
 use super::path::{RepoPath, parse_names};
 use super::publish::{Published, publish};
-use super::run::{Identity, NewCommit, Repo, answer, failed, oid};
+use super::repo::{Identity, NewCommit, Repo};
+use super::run::{answer, failed, oid};
 
 /// What merging two commits would give.
 #[derive(Debug, Clone, PartialEq, Eq)]

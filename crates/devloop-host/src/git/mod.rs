@@ -6,6 +6,7 @@ pub mod inspect;
 pub mod merge;
 pub mod path;
 pub mod publish;
+pub mod repo;
 pub mod restore;
 pub mod run;
 pub mod scope;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 
 pub use devloop_core::ids::Oid;
 pub use path::{Entry, RepoPath};
-pub use run::{Git, Identity, Repo, RootProblem};
+pub use repo::{Identity, NewCommit, Repo, RootProblem};
+pub use run::Git;
 pub use scope::{Scope, ScopeError, Violation};
 
 use crate::error::{ErrorKind, HostError};

@@ -9,7 +9,8 @@ use super::GitError;
 use super::commit::TREE_LIMIT_MS;
 use super::inspect::{Operation, branch_being_rebased, changed_between, operation, worktrees};
 use super::path::{Change, Entry, RepoPath};
-use super::run::{Repo, answer};
+use super::repo::Repo;
+use super::run::answer;
 use super::status::dirty;
 use crate::files;
 

@@ -7,7 +7,7 @@ use super::GitError;
 use super::commit::TREE_LIMIT_MS;
 use super::inspect::changed_between;
 use super::path::{Change, RepoPath};
-use super::run::Repo;
+use super::repo::Repo;
 use super::scope::Scope;
 use crate::files;
 

@@ -1,5 +1,5 @@
-//! The one way to call git: hardened environment and settings, a limit on time and bytes, and folders
-//! that are named by the host instead of being looked up in files that a run can write.
+//! The one way to call git: hardened environment and settings, and a limit on time and bytes. It knows
+//! no repository; `repo.rs` does.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -11,7 +11,6 @@ use tempfile::TempPath;
 use devloop_core::ids::Oid;
 
 use super::GitError;
-use crate::files;
 use crate::process::{self, CancelToken, ChildEnv, Exit, Sink, Spec, StopPlan};
 
 /// Oldest git that has what is used here (`merge-tree --write-tree`).
@@ -106,31 +105,6 @@ fn config_text(settings: &[(String, String)]) -> String {
     text
 }
 
-/// Who a commit is by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// Name as in `user.name`.
-    pub name: String,
-    /// Address as in `user.email`.
-    pub email: String,
-}
-
-impl Identity {
-    /// Used when the operator has told git no name.
-    pub fn devloop() -> Self {
-        Identity { name: "DevLoop".into(), email: "devloop@localhost".into() }
-    }
-
-    fn env(&self) -> [(&'static str, &str); 4] {
-        [
-            ("GIT_AUTHOR_NAME", &self.name),
-            ("GIT_AUTHOR_EMAIL", &self.email),
-            ("GIT_COMMITTER_NAME", &self.name),
-            ("GIT_COMMITTER_EMAIL", &self.email),
-        ]
-    }
-}
-
 impl Git {
     /// Finds git on the search path and checks its version.
     ///
@@ -174,7 +148,11 @@ impl Git {
         Ok(pairs.filter(|(key, value)| forward(key, value)).map(|(k, v)| (k.into(), v.into())).collect())
     }
 
-    fn bare_call<S: AsRef<OsStr>>(&self, cwd: &Path, args: impl IntoIterator<Item = S>) -> Call<'_> {
+    pub(super) fn bare_call<S: AsRef<OsStr>>(
+        &self,
+        cwd: &Path,
+        args: impl IntoIterator<Item = S>,
+    ) -> Call<'_> {
         Call {
             git: self,
             args: args.into_iter().map(|a| a.as_ref().to_owned()).collect(),
@@ -202,197 +180,6 @@ fn forward(key: &str, value: &str) -> bool {
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut parts = text.split(['.', ' ', '-']);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
-/// Why a folder cannot be the root of a project.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RootProblem {
-    /// Not a folder, or nothing.
-    #[error("{} is not a folder", path.display())]
-    NotAFolder { path: PathBuf },
-    /// The folder is reached through a link.
-    #[error("{} is a symbolic link; use the folder itself", path.display())]
-    Symlink { path: PathBuf },
-    /// No repository at all; `said` is git's own reason, for example dubious ownership.
-    #[error("{} is not a git repository: {said}", path.display())]
-    NotARepository { path: PathBuf, said: String },
-    /// git does not trust a repository that another user owns.
-    #[error(
-        "{} belongs to another user; trust it with: git config --global --add safe.directory {}",
-        path.display(),
-        path.display()
-    )]
-    ForeignOwner { path: PathBuf },
-    /// A folder inside a repository.
-    #[error("{} is inside the repository {}; use that folder", path.display(), top.display())]
-    NotTopLevel { path: PathBuf, top: PathBuf },
-    /// A repository without files.
-    #[error("{} is a bare repository", path.display())]
-    Bare { path: PathBuf },
-}
-
-/// One work tree of a repository with its folders pinned: neither the `.git` file of a worktree nor its
-/// `commondir` file is believed, because a run can write them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repo {
-    git: Git,
-    root: PathBuf,
-    git_dir: PathBuf,
-    common_dir: PathBuf,
-}
-
-impl Repo {
-    /// Opens a project root: a real folder that is its own top level and not bare.
-    ///
-    /// # Errors
-    /// The outer error is git not answering; the inner one says what is wrong with the folder.
-    pub fn open(git: &Git, root: &Path) -> Result<Result<Repo, RootProblem>, GitError> {
-        let path = || root.to_path_buf();
-        match files::stamp(root) {
-            Some(stamp) if stamp.symlink => return Ok(Err(RootProblem::Symlink { path: path() })),
-            Some(stamp) if stamp.folder => {}
-            _ => return Ok(Err(RootProblem::NotAFolder { path: path() })),
-        }
-        let real = files::canonical(root).map_err(|source| GitError::Io {
-            what: "resolve",
-            path: path(),
-            source,
-        })?;
-        let ask = ["rev-parse", "--is-bare-repository", "--absolute-git-dir"];
-        let exit = git.bare_call(&real, ask).run()?;
-        if exit.code != Some(0) {
-            let said = said(&exit);
-            let foreign = said.contains("dubious ownership");
-            return Ok(Err(match foreign {
-                true => RootProblem::ForeignOwner { path: real },
-                false => RootProblem::NotARepository { path: path(), said },
-            }));
-        }
-        let (bare, git_dir) = match exit.stdout.text().split_once('\n') {
-            Some((bare, rest)) => (bare == "true", PathBuf::from(rest.trim_end_matches('\n'))),
-            None => return Err(answer("rev-parse", "no folder")),
-        };
-        if bare {
-            return Ok(Err(RootProblem::Bare { path: path() }));
-        }
-        let top = git.bare_call(&real, ["rev-parse", "--show-toplevel"]).run()?;
-        if top.code != Some(0) {
-            return Ok(Err(RootProblem::NotARepository { path: path(), said: said(&top) }));
-        }
-        let top = path_of(top.stdout.bytes);
-        if top != real {
-            return Ok(Err(RootProblem::NotTopLevel { path: path(), top }));
-        }
-        let common =
-            git.bare_call(&real, ["rev-parse", "--path-format=absolute", "--git-common-dir"]).ok()?;
-        Ok(Ok(Repo { git: git.clone(), root: real, git_dir, common_dir: path_of(common) }))
-    }
-
-    /// Another work tree of the same repository, named by the host's own knowledge.
-    pub fn pinned(&self, root: PathBuf, git_dir: PathBuf) -> Repo {
-        Repo { git: self.git.clone(), root, git_dir, common_dir: self.common_dir.clone() }
-    }
-
-    /// The work tree.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// The folder with this work tree's HEAD and index.
-    pub fn git_dir(&self) -> &Path {
-        &self.git_dir
-    }
-
-    /// The folder with the objects and refs that all work trees share.
-    pub fn common_dir(&self) -> &Path {
-        &self.common_dir
-    }
-
-    /// Prepares a call in this work tree.
-    pub fn call<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Call<'_> {
-        let mut call = self.git.bare_call(&self.root, args);
-        call.env.set("GIT_DIR", &self.git_dir).set("GIT_WORK_TREE", &self.root);
-        call.env.set("GIT_COMMON_DIR", &self.common_dir);
-        call
-    }
-
-    /// The operator's identity as git knows it for this repository, or DevLoop's own.
-    pub fn identity(&self) -> Result<Identity, GitError> {
-        let name = self.call(["config", "--get", "user.name"]).maybe_line()?;
-        let email = self.call(["config", "--get", "user.email"]).maybe_line()?;
-        Ok(match (name, email) {
-            (Some(name), Some(email)) if !name.trim().is_empty() => Identity { name, email },
-            _ => Identity::devloop(),
-        })
-    }
-
-    /// The commit that a name means, or `None` when there is no such commit.
-    pub fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
-        let asked = format!("{name}^{{commit}}");
-        let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &asked];
-        self.call(args).maybe_line()?.map(|line| oid(&line)).transpose()
-    }
-
-    /// The tree of a commit.
-    pub fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
-        oid(&self.call(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).line()?)
-    }
-
-    /// Is `old` an ancestor of `new`, or the same?
-    pub fn contains(&self, new: &Oid, old: &Oid) -> Result<bool, GitError> {
-        let exit = self.call(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]).run()?;
-        match exit.code {
-            Some(0) => Ok(true),
-            Some(1) => Ok(false),
-            _ => Err(failed("merge-base", &exit)),
-        }
-    }
-
-    /// Does any ref lead to this commit, so that it stays when a detached work tree goes?
-    pub fn is_reachable(&self, commit: &Oid) -> Result<bool, GitError> {
-        let args = ["for-each-ref", "--count=1", "--format=%(refname)", "--contains", commit.as_str()];
-        Ok(!self.call(args).ok()?.is_empty())
-    }
-
-    /// Writes a commit object; no ref moves.
-    pub fn write_commit(&self, new: &NewCommit<'_>) -> Result<Oid, GitError> {
-        let mut args = vec!["commit-tree".to_owned(), "--no-gpg-sign".into(), new.tree.to_string()];
-        for parent in new.parents {
-            args.extend(["-p".to_owned(), parent.to_string()]);
-        }
-        let mut call = self.call(args).stdin(new.message.as_bytes().to_vec());
-        for (key, value) in new.identity.env() {
-            call = call.env(key, value);
-        }
-        oid(&call.line()?)
-    }
-
-    /// Moves a ref from exactly `old` (`None`: it must not exist) to `new`. False: somebody was faster.
-    pub fn swap_ref(&self, name: &str, new: &Oid, old: Option<&Oid>, why: &str) -> Result<bool, GitError> {
-        let zero = "0".repeat(new.as_str().len());
-        let old_text = old.map_or(zero.as_str(), Oid::as_str);
-        let exit = self.call(["update-ref", "-m", why, name, new.as_str(), old_text]).run()?;
-        if exit.code == Some(0) {
-            return Ok(true);
-        }
-        // git's words for a lost swap and for a lock are not told apart by its exit code: look again.
-        let now = self.resolve(name)?;
-        if now.as_ref() == old { Err(failed("update-ref", &exit)) } else { Ok(false) }
-    }
-}
-
-/// A commit to be written.
-#[derive(Debug, Clone)]
-pub struct NewCommit<'a> {
-    /// Its content.
-    pub tree: &'a Oid,
-    /// What it continues from, in order.
-    pub parents: &'a [&'a Oid],
-    /// Whole message with trailers.
-    pub message: &'a str,
-    /// Author and committer.
-    pub identity: &'a Identity,
 }
 
 /// One prepared call.
@@ -531,7 +318,7 @@ pub(super) fn failed(command: &str, exit: &Exit) -> GitError {
     GitError::Failed { command, code: exit.code, stderr }
 }
 
-fn said(exit: &Exit) -> String {
+pub(super) fn said(exit: &Exit) -> String {
     exit.stderr.text().trim().to_owned()
 }
 
@@ -541,12 +328,6 @@ pub(super) fn answer(command: &str, what: &str) -> GitError {
 
 pub(super) fn oid(text: &str) -> Result<Oid, GitError> {
     Oid::parse(text.trim()).map_err(|e| answer("rev-parse", &e.to_string()))
-}
-
-fn path_of(bytes: Vec<u8>) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt;
-    let line = bytes.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(bytes);
-    PathBuf::from(OsString::from_vec(line))
 }
 
 #[cfg(test)]

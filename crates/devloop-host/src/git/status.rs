@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::GitError;
 use super::path::RepoPath;
-use super::run::{Repo, answer};
+use super::repo::Repo;
+use super::run::answer;
 use crate::files::{self, Stamp};
 
 /// Kind of one line of the status.
