@@ -120,8 +120,8 @@ fn ensure(holds: bool, violation: impl FnOnce() -> Violation) -> Checked {
     if holds { Ok(()) } else { Err(violation()) }
 }
 
-/// A lease that was asked to end may have lost its task to a replan or a drop; every other one is named by its
-/// subject.
+/// A lease that was asked to end may have lost its task to a replan or a drop; its subject names every other
+/// one.
 fn leases(state: &LoopState) -> Checked {
     let mut live: BTreeSet<&Subject> = BTreeSet::new();
     let mut merging = false;

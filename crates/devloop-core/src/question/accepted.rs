@@ -4,8 +4,7 @@
 use alloc::format;
 use alloc::vec;
 
-use super::samples::{held, oid, policy, reviewed, state, task, task_id, worked};
-use super::tests::states_of;
+use super::samples::{held, oid, policy, reviewed, state, states_of, task, task_id, worked};
 use super::{Facts, offer, open_questions};
 use crate::answer::Answer;
 use crate::apply::apply_line;

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use crate::basis::Basis;
 use crate::hold::{Hold, HoldKind, Subject};
@@ -176,4 +177,56 @@ pub(crate) fn lease(state: &mut LoopState, number: u64, op: Op, subject: Subject
     };
     state.leases.insert(dispatch, lease);
     state.next_dispatch = state.next_dispatch.max(number + 1);
+}
+
+/// Which subjects the core opens this kind on.
+fn subject_of(kind: HoldKind) -> Subject {
+    match kind {
+        HoldKind::DailyCostCap
+        | HoldKind::SessionCostCap
+        | HoldKind::GoalCostCap
+        | HoldKind::AllProjectsDailyCap
+        | HoldKind::ReserveExceedsCap => Subject::Loop,
+        HoldKind::MergeOntoTrunk
+        | HoldKind::MergeDetachedHead
+        | HoldKind::NoProgress
+        | HoldKind::ChecksRedAtBase
+        | HoldKind::TargetRewound => Subject::Target,
+        HoldKind::PlanAttempts | HoldKind::PlanRefusals | HoldKind::EmptyPlan => Subject::Planning,
+        HoldKind::GoalChanged => Subject::Goal,
+        HoldKind::RouteClosed | HoldKind::QuotaWaitTooLong => Subject::Route(route_key("work")),
+        _ => Subject::Task(task_id("a")),
+    }
+}
+
+/// Task `a`, held with its commit, beside a task `b` that is ready.
+pub(crate) fn of_task(stage: ResumeTo, kind: HoldKind) -> LoopState {
+    let stage = held(stage, kind);
+    state([worked("a", stage), task("b", Stage::Ready)])
+}
+
+/// The states every kind is put in: a task at each resting place, with and without a commit, or the loop.
+pub(crate) fn states_of(kind: HoldKind) -> Vec<LoopState> {
+    let subject = subject_of(kind);
+    if !matches!(subject, Subject::Task(_)) {
+        let detached = LoopState { target: LoopState::default().target, ..state([]) };
+        return vec![
+            with_hold(
+                state([worked("b", Stage::Rework { notes: String::new() })]),
+                subject.clone(),
+                hold(kind),
+            ),
+            with_hold(detached, subject, hold(kind)),
+        ];
+    }
+    let tip = oid('b');
+    let places = [
+        ResumeTo::Rework { notes: "mend it".into() },
+        ResumeTo::Committed { head: tip.clone() },
+        ResumeTo::AwaitingReview { head: tip },
+        ResumeTo::MergeReady(reviewed()),
+    ];
+    let mut all: Vec<LoopState> = places.into_iter().map(|place| of_task(place, kind)).collect();
+    all.push(state([task("a", held(ResumeTo::Ready, kind))]));
+    all
 }

@@ -6,7 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::samples::{
-    held, hold, oid, policy, reviewed, route_key, state, task, task_id, who, with_hold, worked,
+    held, hold, of_task, oid, policy, reviewed, route_key, state, states_of, task, task_id, who, with_hold,
+    worked,
 };
 use super::{Question, open_questions, question};
 use crate::answer::Answer;
@@ -18,31 +19,6 @@ use crate::state::{Grant, GrantScope, LoopState, Op};
 use crate::task::{ResumeTo, Stage};
 use crate::units::{Tokens, UsdMicros, WallMs};
 
-/// Which subjects the core opens this kind on.
-fn subject_of(kind: HoldKind) -> Subject {
-    match kind {
-        HoldKind::DailyCostCap
-        | HoldKind::SessionCostCap
-        | HoldKind::GoalCostCap
-        | HoldKind::AllProjectsDailyCap
-        | HoldKind::ReserveExceedsCap => Subject::Loop,
-        HoldKind::MergeOntoTrunk
-        | HoldKind::MergeDetachedHead
-        | HoldKind::NoProgress
-        | HoldKind::ChecksRedAtBase
-        | HoldKind::TargetRewound => Subject::Target,
-        HoldKind::PlanAttempts | HoldKind::PlanRefusals | HoldKind::EmptyPlan => Subject::Planning,
-        HoldKind::GoalChanged => Subject::Goal,
-        HoldKind::RouteClosed | HoldKind::QuotaWaitTooLong => Subject::Route(route_key("work")),
-        _ => Subject::Task(task_id("a")),
-    }
-}
-
-fn of_task(stage: ResumeTo, kind: HoldKind) -> LoopState {
-    let stage = held(stage, kind);
-    state([worked("a", stage), task("b", Stage::Ready)])
-}
-
 fn ask(state: &LoopState, policy: &Policy) -> Question {
     let mut all = open_questions(state, policy, 1);
     assert_eq!(all.len(), 1, "one question is open");
@@ -51,32 +27,6 @@ fn ask(state: &LoopState, policy: &Policy) -> Question {
 
 fn words(question: &Question) -> Vec<&'static str> {
     question.answers.iter().map(|offer| offer.answer.word()).collect()
-}
-
-/// The states every kind is put in: a task at each resting place, with and without a commit, or the loop.
-pub(super) fn states_of(kind: HoldKind) -> Vec<LoopState> {
-    let subject = subject_of(kind);
-    if !matches!(subject, Subject::Task(_)) {
-        let detached = LoopState { target: LoopState::default().target, ..state([]) };
-        return vec![
-            with_hold(
-                state([worked("b", Stage::Rework { notes: String::new() })]),
-                subject.clone(),
-                hold(kind),
-            ),
-            with_hold(detached, subject, hold(kind)),
-        ];
-    }
-    let tip = oid('b');
-    let places = [
-        ResumeTo::Rework { notes: "mend it".into() },
-        ResumeTo::Committed { head: tip.clone() },
-        ResumeTo::AwaitingReview { head: tip },
-        ResumeTo::MergeReady(reviewed()),
-    ];
-    let mut all: Vec<LoopState> = places.into_iter().map(|place| of_task(place, kind)).collect();
-    all.push(state([task("a", held(ResumeTo::Ready, kind))]));
-    all
 }
 
 #[test]

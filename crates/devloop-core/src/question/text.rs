@@ -54,9 +54,9 @@ rows! {
         ["Raise budget.maxCostUsdPerSession in the configuration",
          "Start the loop anew: this sum starts with the process"];
     GoalCostCap: "The money of this goal is spent or set aside. Allow as much again?",
-        ["Raise the cap of the goal in the configuration"];
+        ["Raise budget.maxCostUsdPerGoal in the configuration"];
     TaskCostCap: "The money of {who} is spent or set aside. Allow as much again?",
-        ["Raise the cap of a task in the configuration"];
+        ["Raise budget.maxCostUsdPerTask in the configuration"];
     AllProjectsDailyCap: "The money of this day over all projects is spent or set aside. Allow one more \
         day's worth now?",
         ["Raise maxCostUsdPerDayAllProjects in the configuration", "Wait: the next day starts at midnight \

@@ -1,0 +1,192 @@
+//! Folds what leases and their money did. See the module above for who may call it.
+
+use alloc::string::ToString;
+
+use super::{Folded, misfit};
+use crate::event::Event;
+use crate::hold::Subject;
+use crate::ids::{DispatchId, RouteKey};
+use crate::ledger::{Certainty, Entry, Unattributed};
+use crate::state::{Gate, Lease, LoopState, Op, Planning};
+use crate::task::{Repeats, ReviewRun, Stage, Task};
+use crate::units::UsdMicros;
+
+pub(super) fn lease(state: &mut LoopState, event: &Event) -> Folded {
+    match event {
+        Event::LeaseTaken { dispatch, lease } => take(state, *dispatch, lease),
+        Event::LeaseEnding { dispatch, why } => {
+            let Some(lease) = state.leases.get_mut(dispatch) else { return misfit("no lease", dispatch) };
+            lease.ending = Some(*why);
+            Ok(())
+        }
+        Event::LeaseAdopted { dispatch, owner, deadline } => {
+            let Some(lease) = state.leases.get_mut(dispatch) else { return misfit("no lease", dispatch) };
+            lease.owner = owner.clone();
+            lease.epoch = lease.epoch.saturating_add(1);
+            lease.deadline = *deadline;
+            lease.ending = None;
+            Ok(())
+        }
+        Event::LeaseEnded { dispatch, at } => {
+            let Some(lease) = state.leases.remove(dispatch) else { return misfit("no lease", dispatch) };
+            state.progress_at = *at;
+            if lease.op.is_model()
+                && let Some(key) = &lease.route
+                && !state.routes.get(key).is_some_and(|r| matches!(r.gate, Gate::Closed))
+                && state.ledger.entries.contains_key(dispatch)
+            {
+                open_route(state, key);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A dispatch that reached its provider clears what the route refused before.
+fn open_route(state: &mut LoopState, key: &RouteKey) {
+    if let Some(route) = state.routes.get_mut(key) {
+        route.refused.clear();
+    }
+    state.routes.retain(|_, r| r.gate != Gate::Open || !r.refused.is_empty());
+}
+
+fn take(state: &mut LoopState, dispatch: DispatchId, lease: &Lease) -> Folded {
+    if dispatch.0 < state.next_dispatch {
+        return misfit("dispatch id used before:", &dispatch);
+    }
+    state.next_dispatch = dispatch.0.saturating_add(1);
+    state.progress_at = lease.started_at;
+    let lineage = match &lease.subject {
+        Subject::Task(id) => {
+            let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+            start(task, dispatch, lease)?;
+            Some(task.lineage.clone())
+        }
+        Subject::Planning => {
+            let Planning::Wanted { replaces } = &state.planning else {
+                return misfit("no plan is wanted for", &dispatch);
+            };
+            state.planning = Planning::Working { dispatch, replaces: replaces.clone() };
+            state.plan_counters.attempts += 1;
+            None
+        }
+        Subject::Target => None,
+        Subject::Route(_) | Subject::Goal | Subject::Loop => return misfit("no lease is possible on", &lease.subject),
+    };
+    if lease.op.is_model()
+        && let Some(route) = &lease.route
+    {
+        let entry = Entry {
+            op: lease.op,
+            lineage,
+            route: route.clone(),
+            goal: state.goal.number,
+            day: state.clock.day,
+            instance: lease.owner.instance,
+            amount: lease.reserve,
+            certainty: Certainty::Reserved,
+            tokens: crate::units::Tokens::default(),
+        };
+        state.ledger.entries.insert(dispatch, entry);
+    }
+    state.leases.insert(dispatch, lease.clone());
+    Ok(())
+}
+
+/// Moves a task into the stage of the operation that starts, and counts it.
+fn start(task: &mut Task, d: DispatchId, lease: &Lease) -> Folded {
+    let counters = &mut task.counters;
+    let same = |r: &Repeats| r.op == lease.op && r.basis.difference(&lease.basis).is_none();
+    let count = counters.repeats.as_ref().filter(|r| same(r)).map_or(0, |r| r.count) + 1;
+    counters.repeats = Some(Repeats { op: lease.op, basis: lease.basis.clone(), count });
+    task.stage = match lease.op {
+        Op::Work => {
+            counters.attempts += 1;
+            counters.started_at = counters.started_at.or(Some(lease.started_at));
+            task.base = task.base.take().or_else(|| lease.basis.base.clone());
+            Stage::Working(d)
+        }
+        Op::Commit => Stage::Committing(d),
+        Op::Check => Stage::Checking(d),
+        Op::Review => {
+            counters.review_cycles += 1;
+            Stage::InReview(ReviewRun::Dispatch(d))
+        }
+        Op::Refresh => {
+            counters.refreshes += 1;
+            Stage::Refreshing(d)
+        }
+        Op::Merge => match &task.stage {
+            Stage::MergeReady(reviewed) => Stage::Merging(d, reviewed.clone()),
+            _ => return misfit("nothing reviewed to merge in", &task.id),
+        },
+        Op::Verify => Stage::Verifying(d),
+        Op::Revert => Stage::Reverting(d),
+        Op::Plan => return misfit("no plan is made for", &task.id),
+    };
+    Ok(())
+}
+
+pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
+    match event {
+        Event::DispatchRefused { dispatch } => give_back(state, *dispatch, true, |c| c.refusals += 1),
+        Event::DispatchOrphaned { dispatch } => give_back(state, *dispatch, true, |c| c.orphans += 1),
+        Event::AttemptReturned { dispatch } => give_back(state, *dispatch, false, |_| ()),
+        Event::UsageSettled { dispatch, amount, certainty, tokens } => {
+            let Some(entry) = state.ledger.entries.get_mut(dispatch) else {
+                return misfit("no ledger entry", dispatch);
+            };
+            (entry.amount, entry.certainty, entry.tokens) = (*amount, *certainty, *tokens);
+            Ok(())
+        }
+        Event::UsageUnattributed { dispatch, day, amount } => {
+            let known = state.ledger.unattributed.len();
+            // Above the bound the money still counts, under one shared name.
+            let name = if known < MAX_UNATTRIBUTED { dispatch.clone() } else { "more".to_string() };
+            let slot = state.ledger.unattributed.entry(name.clone()).or_insert(Unattributed {
+                dispatch: name,
+                day: *day,
+                amount: UsdMicros(0),
+            });
+            slot.amount = slot.amount.plus(amount.0);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the attempt of a dispatch, with its money when `refund`, and counts what happened instead.
+fn give_back(
+    state: &mut LoopState,
+    dispatch: DispatchId,
+    refund: bool,
+    count: impl Fn(&mut crate::task::Counters),
+) -> Folded {
+    let Some(lease) = state.leases.get(&dispatch) else { return misfit("no lease", &dispatch) };
+    if refund {
+        state.ledger.entries.remove(&dispatch);
+    }
+    match &lease.subject {
+        Subject::Task(id) => {
+            let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+            let counters = &mut task.counters;
+            match lease.op {
+                Op::Work => counters.attempts = counters.attempts.saturating_sub(1),
+                Op::Review => counters.review_cycles = counters.review_cycles.saturating_sub(1),
+                _ => {}
+            }
+            counters.repeats = None;
+            count(counters);
+        }
+        _ => {
+            let plan = &mut state.plan_counters;
+            plan.attempts = plan.attempts.saturating_sub(1);
+            plan.refusals += u32::from(refund);
+        }
+    }
+    Ok(())
+}
+
+/// Usage of unknown ids is kept for this many ids.
+pub const MAX_UNATTRIBUTED: usize = 1_000;

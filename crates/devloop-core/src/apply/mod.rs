@@ -1,0 +1,277 @@
+//! The only writer of the state: folds events, one journal line at a time, and never reads the policy.
+
+mod hold;
+mod lease;
+mod plan;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::event::Event;
+use crate::hold::Subject;
+use crate::ledger::Certainty;
+use crate::state::{
+    Gate, Goal, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters, Planning, RouteState,
+    Target,
+};
+use crate::task::Stage;
+use crate::units::{Day, MAX_NUMBER, WallMs};
+
+pub use lease::MAX_UNATTRIBUTED;
+
+/// An event that does not follow from the state: the journal and the state are of different stories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoldError {
+    /// What does not fit.
+    pub what: String,
+}
+
+impl fmt::Display for FoldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the journal does not fit the state: {}", self.what)
+    }
+}
+
+impl core::error::Error for FoldError {}
+
+type Folded = Result<(), FoldError>;
+
+fn misfit<T>(what: &str, id: &dyn fmt::Display) -> Result<T, FoldError> {
+    Err(FoldError { what: alloc::format!("{what} {id}") })
+}
+
+/// Folds one journal line: all of its events, then the next revision.
+///
+/// # Errors
+/// [`FoldError`]; the state is then half-written and must be thrown away.
+pub fn apply_line(state: &mut LoopState, events: &[Event]) -> Folded {
+    for event in events {
+        apply(state, event)?;
+    }
+    state.revision = state.revision.saturating_add(1).min(MAX_NUMBER);
+    Ok(())
+}
+
+/// Folds one event.
+///
+/// # Errors
+/// [`FoldError`] when the event names what is not there.
+pub fn apply(state: &mut LoopState, event: &Event) -> Folded {
+    match event {
+        Event::ClockAnchored { .. } | Event::ClockStepped { .. } | Event::DayRolled { .. } => {
+            clock(state, event);
+            Ok(())
+        }
+        Event::PolicyChanged { digest } => {
+            state.policy = Some(digest.clone());
+            Ok(())
+        }
+        Event::GoalStarted { .. }
+        | Event::GoalEditSeen { .. }
+        | Event::GoalTextReturned
+        | Event::GoalContinued { .. }
+        | Event::GoalReplanned { .. }
+        | Event::GoalCompleted { .. }
+        | Event::GoalArchived
+        | Event::Paused { .. }
+        | Event::Resumed { .. } => {
+            goal(state, event);
+            Ok(())
+        }
+        Event::TargetVerified { .. }
+        | Event::TargetUnverified
+        | Event::TargetChosen { .. }
+        | Event::LastMergeForgotten => {
+            target(&mut state.target, event);
+            Ok(())
+        }
+        Event::LeaseTaken { .. }
+        | Event::LeaseEnding { .. }
+        | Event::LeaseAdopted { .. }
+        | Event::LeaseEnded { .. } => lease::lease(state, event),
+        Event::DispatchRefused { .. }
+        | Event::DispatchOrphaned { .. }
+        | Event::AttemptReturned { .. }
+        | Event::UsageSettled { .. }
+        | Event::UsageUnattributed { .. } => lease::spending(state, event),
+        Event::PlanWanted { .. }
+        | Event::PlanAccepted { .. }
+        | Event::PlanRefused { .. }
+        | Event::PlanCountersReset => plan::planning(state, event),
+        Event::HoldOpened { .. } | Event::HoldLifted { .. } | Event::HoldAcknowledged { .. } => {
+            hold::hold(state, event)
+        }
+        Event::AnswerGiven { record } => {
+            state.answers.push(record.clone());
+            let surplus = state.answers.len().saturating_sub(MAX_ANSWERS);
+            state.answers.drain(..surplus);
+            Ok(())
+        }
+        Event::GrantGiven { grant } => {
+            state.grants.push(grant.clone());
+            Ok(())
+        }
+        Event::GrantConsumed { kind, subject } => {
+            state.grants.retain(|g| g.kind != *kind || g.subject != *subject);
+            Ok(())
+        }
+        Event::RouteGated { .. } | Event::RouteRefused { .. } => {
+            route(state, event);
+            Ok(())
+        }
+        Event::WorkCommitted { task, .. }
+        | Event::Refreshed { task, .. }
+        | Event::ReviewPassed { task, .. }
+        | Event::Merged { task, .. }
+        | Event::MergedElsewhere { task, .. }
+        | Event::MergeReverted { task, .. }
+        | Event::TaskMoved { task, .. }
+        | Event::Counted { task, .. }
+        | Event::CountersReset { task }
+        | Event::StartedAfresh { task }
+        | Event::ReplanRequested { task }
+        | Event::TaskAccepted { task }
+        | Event::TaskDropped { task }
+        | Event::DependencyRemoved { task, .. }
+        | Event::TaskEdited { task, .. } => plan::task_event(state, task, event),
+    }
+}
+
+fn clock(state: &mut LoopState, event: &Event) {
+    let clock = &mut state.clock;
+    match event {
+        Event::ClockAnchored { wall, awake, active } | Event::ClockStepped { wall, awake, active } => {
+            let first = clock.wall == WallMs(0);
+            (clock.wall, clock.awake, clock.active) = (*wall, *awake, *active);
+            if first {
+                clock.day = wall.day();
+            }
+            let doubtful = matches!(event, Event::ClockStepped { .. }) || wall.day() < clock.day;
+            clock.pending_day = (doubtful && wall.day() != clock.day)
+                .then_some(PendingDay { day: wall.day(), seen_at: *active });
+        }
+        Event::DayRolled { day } => {
+            let back = *day < clock.day;
+            (clock.day, clock.pending_day) = (*day, None);
+            if back {
+                redate(state, *day);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The day moved back: entries of later days belong to it, or their money would never be capped.
+fn redate(state: &mut LoopState, day: Day) {
+    state.ledger.entries.values_mut().filter(|e| e.day > day).for_each(|e| e.day = day);
+    state.ledger.unattributed.values_mut().filter(|u| u.day > day).for_each(|u| u.day = day);
+}
+
+fn goal(state: &mut LoopState, event: &Event) {
+    match event {
+        Event::GoalStarted { number, digest, at, branch } => {
+            state.goal = Goal {
+                number: *number,
+                digest: Some(digest.clone()),
+                pending: None,
+                epoch: state.goal.epoch.saturating_add(1),
+                started_at: *at,
+            };
+            state.phase = Phase::Active;
+            state.planning = Planning::Wanted { replaces: None };
+            state.plan_counters = PlanCounters::default();
+            if state.target.branch.is_none() || state.target.branch != *branch {
+                state.target = Target { branch: branch.clone(), ..LoopState::default().target };
+            }
+            state.progress_at = state.clock.active;
+        }
+        Event::GoalEditSeen { digest, at } => {
+            state.goal.pending = Some(PendingDigest { digest: digest.clone(), seen_at: *at });
+        }
+        Event::GoalTextReturned => state.goal.pending = None,
+        Event::GoalContinued { digest } => {
+            (state.goal.digest, state.goal.pending) = (Some(digest.clone()), None);
+        }
+        Event::GoalReplanned { digest } => {
+            (state.goal.digest, state.goal.pending) = (Some(digest.clone()), None);
+            state.goal.epoch = state.goal.epoch.saturating_add(1);
+            state.planning = Planning::Wanted { replaces: None };
+            state.plan_counters = PlanCounters::default();
+            let open = state.tasks.iter_mut().filter(|t| t.is_live() && !t.is_done());
+            open.for_each(|t| t.stage = Stage::Replanning);
+        }
+        Event::GoalCompleted { at } => {
+            state.phase = Phase::Complete { at: *at };
+            state.grants.clear();
+        }
+        Event::GoalArchived => archive(state),
+        Event::Paused { by, at } => state.phase = Phase::Paused { by: by.clone(), at: *at },
+        Event::Resumed { .. } => {
+            state.phase = Phase::Active;
+            state.progress_at = state.clock.active;
+        }
+        _ => {}
+    }
+}
+
+/// Puts a finished goal away: its tasks go, its money stays as sums except the current day's entries.
+fn archive(state: &mut LoopState) {
+    let day = state.clock.day;
+    let (kept, old): (Vec<_>, Vec<_>) = core::mem::take(&mut state.ledger.entries)
+        .into_iter()
+        .partition(|(_, e)| e.day == day || e.certainty == Certainty::Reserved);
+    for (_, entry) in old {
+        let sum = &mut state.ledger.archived;
+        sum.spent = sum.spent.plus(entry.amount.0);
+        sum.tokens = sum.tokens.saturating_add(entry.tokens.total()).min(MAX_NUMBER);
+    }
+    state.ledger.entries = kept.into_iter().collect();
+    state.ledger.unattributed.retain(|_, u| u.day == day);
+    state.tasks = crate::state::Tasks::default();
+    state.holds.retain(|h| matches!(h.subject, Subject::Route(_)));
+    state.planning = Planning::Idle;
+    state.goal.digest = None;
+    state.phase = Phase::Active;
+}
+
+fn target(target: &mut Target, event: &Event) {
+    match event {
+        Event::TargetVerified { commit, known_red } => {
+            target.verified = Some(commit.clone());
+            target.known_red.clone_from(known_red);
+        }
+        Event::TargetUnverified => {
+            target.verified = None;
+            target.known_red.clear();
+        }
+        Event::TargetChosen { branch } => {
+            target.branch = Some(branch.clone());
+            target.last_merge = None;
+        }
+        Event::LastMergeForgotten => target.last_merge = None,
+        _ => {}
+    }
+}
+
+fn route(state: &mut LoopState, event: &Event) {
+    let empty = || RouteState { gate: Gate::Open, refused: Vec::new() };
+    match event {
+        Event::RouteGated { route, gate: Gate::Open } => {
+            state.routes.remove(route);
+        }
+        Event::RouteGated { route, gate } => {
+            state.routes.entry(route.clone()).or_insert_with(empty).gate = gate.clone();
+        }
+        Event::RouteRefused { route, subject } => {
+            let refused = &mut state.routes.entry(route.clone()).or_insert_with(empty).refused;
+            if !refused.contains(subject) && refused.len() < MAX_REFUSED {
+                refused.push(subject.clone());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A route remembers this many refused subjects.
+const MAX_REFUSED: usize = 10;
