@@ -3,15 +3,22 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod budget_doc;
+pub mod config_doc;
+mod config_fields;
+mod config_read;
+mod config_routes;
 pub mod envelope;
 mod envelope_text;
 pub mod event_line;
 pub mod fault;
 pub mod json;
+pub mod money;
 mod numbers;
 pub mod policy_doc;
 mod state_check;
 pub mod state_doc;
+mod tree;
 
 pub use fault::{DocError, Fault};
 pub use json::{canonical, digest_bytes};

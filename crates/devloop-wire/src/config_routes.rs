@@ -1,0 +1,466 @@
+//! Routes of a configuration: the six places that need one, named ones beside them, and the rules among them.
+//! It must not know how an adapter works.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use devloop_core::ids::{Identity, RouteKey};
+use devloop_core::policy::{Backend, DEFAULT_RESERVE};
+use devloop_core::review::is_independent;
+use devloop_core::tier::Tier;
+use devloop_core::units::{MAX_NUMBER, Map, Price, UsdMicros};
+
+use crate::config_doc::{AgentBackend, Config, RouteConfig, Weight};
+use crate::config_fields::{Faults, Fields, nearest};
+use crate::config_read::argv;
+use crate::money::{parse_usd, usd_text};
+use crate::tree::Node;
+
+/// Everything about routes that stands in a configuration.
+pub(crate) struct Routes {
+    pub agent_backend: AgentBackend,
+    pub routes: Map<RouteKey, RouteConfig>,
+    pub planner: RouteKey,
+    pub reviewer: RouteKey,
+    pub routing: Map<Tier, RouteKey>,
+    pub script: Option<String>,
+    pub command: Vec<String>,
+    pub acp: Vec<String>,
+}
+
+const BACKENDS: &[(&str, Backend)] = &[
+    ("noop", Backend::Noop),
+    ("scripted", Backend::Scripted),
+    ("command", Backend::Command),
+    ("claude", Backend::Claude),
+    ("codex", Backend::Codex),
+    ("dsh", Backend::Dsh),
+    ("subagent", Backend::Subagent),
+    ("dsh_agent", Backend::DshAgent),
+    ("acp", Backend::Acp),
+];
+const TIERS: &[(&str, Tier)] = &[("T0", Tier::T0), ("T1", Tier::T1), ("T2", Tier::T2), ("T3", Tier::T3)];
+const ROUTE_KEYS: &[&str] =
+    &["tier", "backend", "provider", "model", "fallback", "price", "reserveUsd", "maxTokens", "maxParallel"];
+
+/// One of the six places that need a route.
+#[derive(Clone, Copy)]
+struct Slot {
+    key: &'static str,
+    path: &'static str,
+    tier: Tier,
+    /// Adapter and model with `routed`, and what `noop` shows.
+    backend: Backend,
+    model: &'static str,
+    /// The model with `scripted`.
+    role: &'static str,
+}
+
+const fn slot(
+    key: &'static str,
+    path: &'static str,
+    tier: Tier,
+    backend: Backend,
+    model: &'static str,
+    role: &'static str,
+) -> Slot {
+    Slot { key, path, tier, backend, model, role }
+}
+
+const SLOTS: [Slot; 6] = [
+    slot("planner", "plannerRoute", Tier::T3, Backend::Codex, "gpt-5.4", "planner"),
+    slot("reviewer", "reviewerRoute", Tier::T3, Backend::Claude, "opus", "reviewer"),
+    slot("T0", "routing.T0", Tier::T0, Backend::Dsh, "deepseek-flash", "worker"),
+    slot("T1", "routing.T1", Tier::T1, Backend::Dsh, "deepseek-flash", "worker"),
+    slot("T2", "routing.T2", Tier::T2, Backend::Dsh, "deepseek-flash", "worker"),
+    slot("T3", "routing.T3", Tier::T3, Backend::Codex, "gpt-5.4", "worker"),
+];
+
+/// What a route is where its object says nothing.
+struct Preset {
+    tier: Tier,
+    backend: Backend,
+    model: Option<String>,
+    reserve: Option<UsdMicros>,
+    /// Set when no other adapter is allowed.
+    only: Option<Backend>,
+}
+
+/// Reads all keys that are about routes.
+pub(crate) fn read(faults: &mut Faults, top: &Fields<'_>) -> Routes {
+    let agent_backend = agent_backend(faults, top);
+    let empty = Node::Map(Vec::new());
+    let scripted =
+        faults.fields(top.get("scripted").unwrap_or(&empty), "scripted", &["script", "reserveUsd"]);
+    let script = faults.text(&scripted, "script");
+    let script_reserve = faults.money(&scripted, "reserveUsd");
+    let review_model = faults.text(top, "reviewModel");
+    let routing = faults.fields(top.get("routing").unwrap_or(&empty), "routing", &["T0", "T1", "T2", "T3"]);
+    let mut book = Book::default();
+    for slot in SLOTS {
+        let node = match slot.path.strip_prefix("routing.") {
+            Some(tier) => routing.get(tier),
+            None => top.get(slot.path),
+        };
+        let review_model = review_model.clone().filter(|_| slot.key == "reviewer");
+        let preset = preset(slot, agent_backend, script_reserve, review_model);
+        match node {
+            Some(Node::Text(name)) => book.alias(slot, name.clone(), preset),
+            node => book.add(faults, slot.key, slot.path, node.unwrap_or(&empty), &preset),
+        }
+    }
+    let named = faults.any_fields(top.get("routes").unwrap_or(&empty), "routes");
+    for (name, node) in named.iter() {
+        book.add_named(faults, name, node, agent_backend);
+    }
+    book.settle(faults);
+    if agent_backend == AgentBackend::Noop {
+        book.routes.values_mut().for_each(|route| route.backend = Backend::Noop);
+    }
+    Routes {
+        agent_backend,
+        planner: book.key("planner"),
+        reviewer: book.key("reviewer"),
+        routing: TIERS.iter().map(|(word, tier)| (*tier, book.key(word))).collect(),
+        routes: book.routes,
+        script,
+        command: adapter_argv(faults, top, "command"),
+        acp: adapter_argv(faults, top, "acp"),
+    }
+}
+
+fn agent_backend(faults: &mut Faults, top: &Fields<'_>) -> AgentBackend {
+    match top.get("agentBackend") {
+        None => AgentBackend::Noop,
+        Some(Node::Text(word)) if word == "routed" => AgentBackend::Routed,
+        Some(Node::Text(word)) if word == "noop" => AgentBackend::Noop,
+        Some(node) => match backend(faults, node, "agentBackend", &["routed"]) {
+            Some((backend, _)) => AgentBackend::One(backend),
+            None => AgentBackend::Noop,
+        },
+    }
+}
+
+/// Reads the name of an adapter, with the provider of the form `subagent:<provider>`.
+fn backend(faults: &mut Faults, node: &Node, path: &str, more: &[&str]) -> Option<(Backend, Option<String>)> {
+    let words: Vec<&str> = BACKENDS.iter().map(|(word, _)| *word).chain(more.iter().copied()).collect();
+    let what = match node {
+        Node::Text(text) => {
+            if let Some(provider) = text.strip_prefix("subagent:").filter(|provider| !provider.is_empty()) {
+                return Some((Backend::Subagent, Some(provider.to_owned())));
+            }
+            let word = if text == "dsh-agent" { "dsh_agent" } else { text.as_str() };
+            if let Some((_, backend)) = BACKENDS.iter().find(|(known, _)| *known == word) {
+                return Some((*backend, None));
+            }
+            match word {
+                "forge" => "forge is known and not built yet; name a reviewer of your own".to_owned(),
+                "local" => "local has no adapter; use command with an argv of your own".to_owned(),
+                _ => {
+                    let near = nearest(word, words.iter().copied());
+                    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                    format!("must be one of {}{near}", words.join(", "))
+                }
+            }
+        }
+        other => format!("must be one of {}, not {}", words.join(", "), other.kind()),
+    };
+    faults.add(Weight::Closing, path, what);
+    None
+}
+
+fn word_of(backend: Backend) -> &'static str {
+    BACKENDS.iter().find(|(_, known)| *known == backend).map_or("noop", |(word, _)| word)
+}
+
+fn preset(
+    slot: Slot,
+    agent: AgentBackend,
+    script_reserve: Option<UsdMicros>,
+    review_model: Option<String>,
+) -> Preset {
+    let (backend, model, only) = match agent {
+        AgentBackend::Noop | AgentBackend::Routed => (slot.backend, Some(slot.model.to_owned()), None),
+        AgentBackend::One(Backend::Scripted) => {
+            (Backend::Scripted, Some(slot.role.to_owned()), Some(Backend::Scripted))
+        }
+        AgentBackend::One(one) => (one, None, Some(one)),
+    };
+    let reserve = script_reserve.filter(|_| backend == Backend::Scripted);
+    Preset { tier: slot.tier, backend, model: review_model.or(model), reserve, only }
+}
+
+fn adapter_argv(faults: &mut Faults, top: &Fields<'_>, key: &str) -> Vec<String> {
+    let Some(node) = top.get(key) else { return Vec::new() };
+    let fields = faults.fields(node, key, &["argv"]);
+    fields.get("argv").map(|node| argv(faults, node, &fields.at("argv"))).unwrap_or_default()
+}
+
+/// The routes while they are read.
+#[derive(Default)]
+struct Book {
+    routes: Map<RouteKey, RouteConfig>,
+    aliases: BTreeMap<String, String>,
+    waiting: Vec<(Slot, Preset)>,
+    /// Where each route stands, and the names of its fallbacks.
+    fallbacks: Vec<(RouteKey, String, Vec<String>)>,
+}
+
+impl Book {
+    fn alias(&mut self, slot: Slot, name: String, preset: Preset) {
+        self.aliases.insert(slot.key.to_owned(), name);
+        self.waiting.push((slot, preset));
+    }
+
+    fn add(&mut self, faults: &mut Faults, key: &str, path: &str, node: &Node, preset: &Preset) {
+        let Ok(key) = RouteKey::parse(key) else { return };
+        let (route, fallback) = read_route(faults, node, path, preset);
+        self.routes.insert(key.clone(), route);
+        self.fallbacks.push((key, path.to_owned(), fallback));
+    }
+
+    fn add_named(&mut self, faults: &mut Faults, name: &str, node: &Node, agent: AgentBackend) {
+        let path = format!("routes.{name}");
+        if let Err(bad) = RouteKey::parse(name) {
+            faults.add(Weight::Closing, path, format!("the name must be {}", bad.rule));
+        } else if SLOTS.iter().any(|slot| slot.key == name) {
+            faults.add(
+                Weight::Closing,
+                path,
+                format!("the name {name} is taken; write it under its own key"),
+            );
+        } else {
+            let (backend, only) = match agent {
+                AgentBackend::One(one) => (one, Some(one)),
+                AgentBackend::Noop | AgentBackend::Routed => (Backend::Noop, None),
+            };
+            let silent = matches!(node, Node::Map(pairs) if pairs.iter().all(|(key, _)| key != "backend"));
+            if only.is_none() && silent {
+                faults.add(Weight::Closing, format!("{path}.backend"), "a named route needs its backend");
+            }
+            let preset = Preset { tier: Tier::T1, backend, model: None, reserve: None, only };
+            self.add(faults, name, &path, node, &preset);
+        }
+    }
+
+    /// Follows names of routes, and gives a place whose name leads nowhere its preset.
+    fn settle(&mut self, faults: &mut Faults) {
+        for (slot, preset) in std::mem::take(&mut self.waiting) {
+            if self.resolve(slot.key).is_none() {
+                let name = self.aliases.remove(slot.key).unwrap_or_default();
+                faults.add(Weight::Closing, slot.path, self.unknown(&name));
+                self.add(faults, slot.key, slot.path, &Node::Map(Vec::new()), &preset);
+            }
+        }
+        for (key, path, names) in std::mem::take(&mut self.fallbacks) {
+            let mut list: Vec<RouteKey> = Vec::new();
+            for (i, name) in names.iter().enumerate() {
+                match self.resolve(name) {
+                    Some(found) if found == key => {
+                        let what = "a route cannot take over from itself";
+                        faults.add(Weight::Closing, format!("{path}.fallback[{i}]"), what);
+                    }
+                    Some(found) if !list.contains(&found) => list.push(found),
+                    Some(_) => {}
+                    None => faults.add(Weight::Closing, format!("{path}.fallback[{i}]"), self.unknown(name)),
+                }
+            }
+            if let Some(route) = self.routes.get_mut(&key) {
+                route.fallback = list;
+            }
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let known = self.routes.keys().map(RouteKey::as_str);
+        let near = nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        format!("there is no route {name:?}{near}")
+    }
+
+    fn resolve(&self, name: &str) -> Option<RouteKey> {
+        let mut name = name.to_owned();
+        for _ in 0..=SLOTS.len() {
+            match self.aliases.get(&name) {
+                Some(next) => name.clone_from(next),
+                None => return RouteKey::parse(&name).ok().filter(|key| self.routes.contains_key(key)),
+            }
+        }
+        None
+    }
+
+    /// The route behind one of the six names; `settle` made sure that there is one.
+    fn key(&self, name: &str) -> RouteKey {
+        self.resolve(name).or_else(|| self.routes.keys().next().cloned()).expect("six places were filled")
+    }
+}
+
+fn read_route(faults: &mut Faults, node: &Node, path: &str, preset: &Preset) -> (RouteConfig, Vec<String>) {
+    let f = faults.fields(node, path, ROUTE_KEYS);
+    let (backend, provider) = route_backend(faults, &f, preset);
+    // A preset's model belongs to its adapter.
+    let preset_model = preset.model.clone().filter(|_| backend == preset.backend);
+    let model = route_word(faults, &f, "model", true).or(preset_model);
+    let provider = route_word(faults, &f, "provider", false).or(provider).unwrap_or_else(|| {
+        if backend == Backend::Subagent {
+            faults.add(Weight::Closing, f.at("provider"), "a subagent needs its provider");
+        }
+        word_of(backend).to_owned()
+    });
+    let named = format!("{provider}/{}", model.as_deref().unwrap_or("default"));
+    let identity = Identity::parse(&named).unwrap_or_else(|bad| {
+        faults.add(Weight::Closing, path, format!("provider and model must be {}", bad.rule));
+        Identity::parse("unknown/unknown").expect("a valid identity")
+    });
+    let max_tokens = f.get("maxTokens").map(|_| faults.number(&f, "maxTokens", (1, MAX_NUMBER), 32_000));
+    let route = RouteConfig {
+        tier: faults.word(&f, "tier", TIERS).unwrap_or(preset.tier),
+        backend,
+        provider,
+        model,
+        identity,
+        fallback: Vec::new(),
+        price: price(faults, &f),
+        reserve: faults.money(&f, "reserveUsd").or(preset.reserve),
+        max_tokens,
+        max_parallel: f.get("maxParallel").map(|_| faults.count(&f, "maxParallel", (1, 1_000), 1)),
+    };
+    let fallback = faults.texts(&f, "fallback", |_| None);
+    (route, fallback)
+}
+
+fn route_backend(faults: &mut Faults, f: &Fields<'_>, preset: &Preset) -> (Backend, Option<String>) {
+    let Some(node) = f.get("backend") else { return (preset.backend, None) };
+    let Some((found, provider)) = backend(faults, node, &f.at("backend"), &[]) else {
+        return (Backend::Noop, None);
+    };
+    match preset.only {
+        Some(only) if only != found => {
+            let (only, found) = (word_of(only), word_of(found));
+            let what =
+                format!("is {found}, but agentBackend is {only} for every route; use agentBackend routed");
+            faults.add(Weight::Closing, f.at("backend"), what);
+            (Backend::Noop, provider)
+        }
+        _ => (found, provider),
+    }
+}
+
+/// A word of an identity: no white space, and a slash only where it may have one.
+fn route_word(faults: &mut Faults, f: &Fields<'_>, key: &str, slash: bool) -> Option<String> {
+    let text = faults.text(f, key)?;
+    if text.contains(char::is_whitespace) || (!slash && text.contains('/')) {
+        let rule = if slash { "must not contain white space" } else { "must not contain white space or '/'" };
+        faults.add(Weight::Closing, f.at(key), rule);
+        return None;
+    }
+    Some(text)
+}
+
+/// Dollars per million tokens; with `unit` `usd_micros` millionths of a dollar. Cache prices default to the input's.
+fn price(faults: &mut Faults, f: &Fields<'_>) -> Option<Price> {
+    let keys = &["unit", "input", "cacheRead", "cacheWrite", "output"];
+    let p = faults.fields(f.get("price")?, &f.at("price"), keys);
+    let micros = faults.word(&p, "unit", &[("usd", false), ("usd_micros", true)]).unwrap_or(false);
+    let mut one = |key: &str| -> Option<u64> {
+        let read = match p.get(key)? {
+            Node::Number(text) if micros => {
+                let whole = text.parse::<u64>().ok().filter(|n| *n <= MAX_NUMBER);
+                whole.ok_or("must be a whole number of micro-dollars per million tokens")
+            }
+            Node::Number(text) | Node::Text(text) if !micros => parse_usd(text).map(|usd| usd.0),
+            _ => Err("must be an amount per million tokens, zero or more"),
+        };
+        // A price taken for zero would make a route look free.
+        read.map_err(|rule| faults.add(Weight::Closing, p.at(key), rule)).ok()
+    };
+    let (input, output) = (one("input"), one("output"));
+    let (read, write) = (one("cacheRead"), one("cacheWrite"));
+    match (input, output) {
+        (Some(input), Some(output)) => Some(Price {
+            input_uncached: input,
+            cache_read: read.unwrap_or(input),
+            cache_write: write.unwrap_or(input),
+            output,
+        }),
+        _ => {
+            let missing = if p.get("input").is_none() { "input" } else { "output" };
+            if p.get(missing).is_none() {
+                faults.add(Weight::Closing, p.at(missing), "a price needs input and output");
+            }
+            None
+        }
+    }
+}
+
+/// The rules among routes, and between routes and the rest.
+pub(crate) fn judge(faults: &mut Faults, config: &Config) {
+    let used = |backend: Backend| config.routes.iter().find(|(_, route)| route.backend == backend);
+    let needs = [
+        (Backend::Scripted, "scripted.script", config.script.is_none()),
+        (Backend::Command, "command.argv", config.command.is_empty()),
+        (Backend::Acp, "acp.argv", config.acp.is_empty()),
+    ];
+    for (backend, path, missing) in needs {
+        if let (Some((key, _)), true) = (used(backend), missing) {
+            let what = format!("is missing; {} has the backend {}", path_of(key), word_of(backend));
+            faults.add(Weight::Closing, path, what);
+        }
+    }
+    judge_reviewer(faults, config);
+    config.routes.iter().for_each(|(key, route)| judge_reserve(faults, config, key, route));
+}
+
+/// Where a route stands in the document.
+fn path_of(key: &RouteKey) -> String {
+    let slot = SLOTS.iter().find(|slot| slot.key == key.as_str());
+    slot.map_or_else(|| format!("routes.{key}"), |slot| slot.path.to_owned())
+}
+
+/// A reviewer must be somebody else than everybody who may work.
+fn judge_reviewer(faults: &mut Faults, config: &Config) {
+    let with_fallbacks = |key: &RouteKey| -> Vec<RouteKey> {
+        let more = config.routes.get(key).map(|route| route.fallback.clone()).unwrap_or_default();
+        std::iter::once(key.clone()).chain(more).collect()
+    };
+    let workers: BTreeSet<RouteKey> = config.routing.values().flat_map(with_fallbacks).collect();
+    for (i, reviewer) in with_fallbacks(&config.reviewer).iter().enumerate() {
+        let Some(judge) = config.routes.get(reviewer) else { continue };
+        let same = workers.iter().find(|key| {
+            let worker = config.routes.get(*key).map(|route| BTreeSet::from([route.identity.clone()]));
+            worker.is_some_and(|worker| !is_independent(&judge.identity, &worker, config.review.independence))
+        });
+        let Some(same) = same else { continue };
+        let (own, other) = (path_of(reviewer), path_of(same));
+        let what = format!(
+            "is {}, and {other} works as {}: nobody reviews their own work; name another provider or model",
+            judge.identity, config.routes[same].identity
+        );
+        // Among several reviewers one that differs is found at each dispatch.
+        let weight = if i == 0 { Weight::Closing } else { Weight::Warning };
+        faults.add(weight, own, what);
+    }
+}
+
+/// A reservation above a whole cap can never be admitted.
+fn judge_reserve(faults: &mut Faults, config: &Config, key: &RouteKey, route: &RouteConfig) {
+    if route.backend == Backend::Noop {
+        return;
+    }
+    let priced = route.price.zip(route.max_tokens).map(|(price, tokens)| price.ceiling(tokens));
+    let reserve = route.reserve.or(priced).unwrap_or(DEFAULT_RESERVE);
+    let limits = &config.limits;
+    let caps = [
+        ("budget.maxCostUsdPerSession", Some(limits.cost_session)),
+        ("budget.maxCostUsdPerDay", Some(limits.cost_day)),
+        ("maxCostUsdPerDayAllProjects", Some(limits.cost_day_all_projects)),
+        ("budget.maxCostUsdPerGoal", limits.cost_goal),
+        ("budget.maxCostUsdPerTask", limits.cost_task),
+    ];
+    let tight = caps.iter().find_map(|(name, cap)| cap.filter(|cap| reserve > *cap).map(|cap| (*name, cap)));
+    if let Some((name, cap)) = tight {
+        let (reserve, cap) = (usd_text(reserve), usd_text(cap));
+        let what = format!(
+            "a dispatch reserves {reserve} USD, more than all of {name} ({cap} USD): it would never start"
+        );
+        faults.add(Weight::Warning, path_of(key), what);
+    }
+}
