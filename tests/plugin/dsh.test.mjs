@@ -170,18 +170,18 @@ test('a bad configuration is repaired and shown, and the host goes on', async ()
       }
     })
     assert.ok(
-      seen.reports.some((text) => text.includes('tickIntervalMs: must be a number')),
+      seen.reports.some((text) => text.includes('tickIntervalMs: must be a whole number')),
       JSON.stringify(seen.reports),
     )
     assert.ok(
-      seen.reports.some((text) => /tickIntervalMS.*nearest known key is tickIntervalMs/.test(text)),
+      seen.reports.some((text) => /tickIntervalMS: unknown key; did you mean tickIntervalMs/.test(text)),
       JSON.stringify(seen.reports),
     )
     assert.match(seen.registryError, /projects\.json/)
     profileLayer(row('just words'))
     await until('the edited configuration is judged', async () => {
       const { reports } = await web.projects()
-      return { ok: reports.some((text) => text.includes('must be a mapping')), value: reports }
+      return { ok: reports.some((text) => text.includes('must be an object')), value: reports }
     })
     assert.ok(web.running)
   } finally {

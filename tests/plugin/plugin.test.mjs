@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { agentPort } from '../../npm/dsh-devloop/lib/agent-port.js'
-import { parseWords } from '../../npm/dsh-devloop/lib/commands.js'
-import { Config, nearestKey, readRegistry, repairConfig } from '../../npm/dsh-devloop/lib/config.js'
+import { parseWords, statusText } from '../../npm/dsh-devloop/lib/commands.js'
+import { Config, readConfig, readRegistry } from '../../npm/dsh-devloop/lib/config.js'
 import { apply, start } from '../../npm/dsh-devloop/lib/index.js'
 import { loadNative } from '../../npm/dsh-devloop/lib/native.js'
 import { answer, ownFence } from '../../npm/dsh-devloop/lib/routes.js'
@@ -78,54 +78,56 @@ function fakeNative({ tickFails = [] } = {}) {
     }
     async command(text) {
       this.commands.push(JSON.parse(text))
-      return '{"done":true}'
+      return '{"accepted":true,"sentence":"Paused.","next":"Nothing runs."}'
     }
     async close() {
       this.closed++
       for (const end of this.waiting.splice(0)) end()
     }
   }
-  const module = { Supervisor, version: () => '0', configKeys: () => '["agentBackend","budget"]' }
+  const readConfig = (json) => JSON.stringify({ reports: [], ...JSON.parse(json) })
+  const module = { Supervisor, readConfig, version: () => '0' }
   return { ok: true, module, from: 'here', made }
 }
 
 const turn = () => new Promise((next) => setImmediate(next))
 
-test('configuration is repaired and reported, never refused', () => {
-  const known = ['agentBackend', 'budget']
-  assert.deepEqual(repairConfig({ root: '/x', tickIntervalMs: 500, agentBackend: 'noop' }, known).reports, [])
-  assert.equal(repairConfig(undefined, known, '/there').root, '/there')
-  assert.equal(repairConfig({}, known).tickIntervalMs, 2000)
-  for (const [raw, says] of [
-    [{ tickIntervalMS: 1 }, /tickIntervalMS: unknown key, ignored; the nearest known key is tickIntervalMs/],
-    [{ agentBacknd: 'x' }, /nearest known key is agentBackend/],
-    [{ tickIntervalMs: 499 }, /must be a whole number from 500 .* using 500/],
-    [{ tickIntervalMs: 'fast' }, /using 2000/],
-    [{ tickIntervalMs: NaN }, /using 2000/],
-    [{ tickIntervalMs: 1e99 }, /using 2147483647/],
-    [{ root: 7 }, /config.root: must be a path/],
-    [{ root: '' }, /config.root/],
-    [{ enabled: 'no' }, /config.enabled/],
-    ['text', /must be a mapping/],
-    [[1], /must be a mapping/],
-  ]) {
-    const { reports } = repairConfig(raw, known)
-    assert.equal(reports.length, 1, JSON.stringify(raw))
-    assert.match(reports[0], says)
+test('whatever stands in the profile, the plugin has a configuration', () => {
+  const { module } = fakeNative()
+  const engine = { ok: true, module, from: 'here' }
+  const none = { ok: false, error: 'none here' }
+  const defaults = { root: '/there', enabled: true, tickIntervalMs: 2000 }
+  const some = (raw, native) => {
+    const { root, enabled, tickIntervalMs } = readConfig(raw, native, '/there')
+    return { root, enabled, tickIntervalMs }
   }
-  assert.deepEqual(repairConfig({ agentBackend: 'noop' }, known).loop, { agentBackend: 'noop' })
-  assert.equal(nearestKey('zzzzzzzzzzz', known), undefined)
+  for (const native of [engine, none]) assert.deepEqual(some(undefined, native), defaults)
+  assert.deepEqual(some({ root: 'sub', tickIntervalMs: 500 }, engine), {
+    ...defaults,
+    root: '/there/sub',
+    tickIntervalMs: 500,
+  })
+  assert.equal(readConfig({ a: 1 }, engine).json, '{"a":1}')
+  const circle = {}
+  circle.circle = circle
+  for (const raw of [circle, { big: 1n }, { toJSON: () => assert.fail('no') }]) {
+    assert.deepEqual(some(raw, engine), defaults)
+    assert.match(readConfig(raw, engine).reports[0], /cannot be read, the defaults are in force/)
+  }
+  const broken = { ...module, readConfig: () => 'not json' }
+  assert.deepEqual(some({}, { ...engine, module: broken }), defaults)
   assert.deepEqual(Config['~standard'].validate('nonsense'), { value: 'nonsense' })
   assert.deepEqual(Config['~standard'].validate(undefined), { value: {} })
 })
 
 test('the list of projects is read, its unknown fields tolerated, and never written', () => {
   const home = join(box, 'list')
-  mkdirSync(home)
+  const file = join(home, 'devloop', 'projects.json')
+  mkdirSync(join(home, 'devloop'), { recursive: true })
   const roots = (text) => {
-    writeFileSync(join(home, 'projects.json'), text)
+    writeFileSync(file, text)
     const registry = readRegistry(box, home)
-    assert.equal(readFileSync(join(home, 'projects.json'), 'utf8'), text)
+    assert.equal(readFileSync(file, 'utf8'), text)
     return { roots: registry.projects.map((p) => p.root).slice(1), error: registry.error }
   }
   const list = (...projects) => JSON.stringify({ version: 1, projects, kept: true })
@@ -246,8 +248,8 @@ test('ticks never overlap; a finished dispatch ticks at once, and right after a 
   const [engine] = native.made
   assert.deepEqual(engine.options, {
     root: box,
-    devloopHome: join(process.env.DSH_HOME, 'devloop'),
-    config: { agentBackend: 'noop' },
+    dshHome: process.env.DSH_HOME,
+    config: JSON.stringify({ root: box, agentBackend: 'noop' }),
   })
   assert.equal(engine.ticks, 1)
   ctx.beats[0].beat()
@@ -395,6 +397,24 @@ test('apply never throws, whatever the host gives', () => {
   )
 })
 
+test('the state in words names each question with what to type', () => {
+  const offer = { answer: 'retry --fresh', text: 'work again' }
+  const question = { key: 'task/a:orphans', text: 'It died thrice.', answers: [offer] }
+  const task = { id: 'a', stage: 'held', waits_for: 'you' }
+  const shown = {
+    name: 'p',
+    root: '/p',
+    error: null,
+    view: { sentence: 'One question.', tasks: [task], questions: [question] },
+  }
+  assert.equal(
+    statusText(shown),
+    'p (/p)\nOne question.\na: held, you\nIt died thrice.\n' +
+      '  /devloop answer retry --fresh --hold task/a:orphans  (work again)',
+  )
+  assert.equal(statusText({ ...shown, error: 'held elsewhere', view: null }), 'p (/p)\nheld elsewhere')
+})
+
 test('slash words become commands, and misuse is a sentence', async () => {
   const command = (text) => parseWords(text)
   assert.equal(parseWords(''), undefined)
@@ -429,7 +449,7 @@ test('slash words become commands, and misuse is a sentence', async () => {
     ctx.commandsSeen[0].handler({ rawInput, agent: { session: { header: { cwd: box } } } })
   assert.equal((await say('dance')).kind, 'error')
   assert.equal((await say('status')).kind, 'success')
-  assert.equal((await say(' pause')).kind, 'success')
+  assert.deepEqual(await say(' pause'), { kind: 'success', text: 'Paused.\nNothing runs.' })
   assert.deepEqual(native.made[0].commands, [{ by: 'chat', wish: { pause: { now: false } } }])
   await ctx.unload()
   assert.equal(ctx.commandsSeen.length, 0)

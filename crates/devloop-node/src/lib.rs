@@ -6,7 +6,9 @@ mod job;
 mod limits;
 
 use devloop_host::error::HostError;
+use devloop_host::store::{StoreError, layout};
 use devloop_host::supervisor::{Options, Supervisor as Engine};
+use devloop_host::view;
 use job::{Job, guarded};
 use napi::bindgen_prelude::{AsyncTask, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
@@ -43,21 +45,22 @@ enum Slot {
 /// The options that JavaScript gave.
 struct Settings {
     root: PathBuf,
-    devloop_home: PathBuf,
+    /// `$DSH_HOME`.
+    dsh_home: PathBuf,
     config_json: String,
 }
 
 impl Settings {
-    /// Reads `{root, devloopHome, config}`.
+    /// Reads `{root, dshHome, config}`; `config` is a text of JSON.
     fn parse(text: &str) -> Outcome<Self> {
         let document: serde_json::Value =
             serde_json::from_str(text).map_err(|error| format!("options: {error}"))?;
-        let path = |key: &str| match document[key].as_str() {
-            Some(path) => Ok(PathBuf::from(path)),
-            None => Err(format!("options.{key}: must be a path")),
+        let text = |key: &str| match document[key].as_str() {
+            Some(text) => Ok(text.to_owned()),
+            None => Err(format!("options.{key}: must be a text")),
         };
-        let (root, devloop_home) = (path("root")?, path("devloopHome")?);
-        Ok(Settings { root, devloop_home, config_json: document["config"].to_string() })
+        let (root, dsh_home) = (PathBuf::from(text("root")?), PathBuf::from(text("dshHome")?));
+        Ok(Settings { root, dsh_home, config_json: text("config")? })
     }
 }
 
@@ -67,9 +70,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Opens the project unless it is open.
-    fn open<'a>(&self, slot: &'a mut Slot) -> Outcome<&'a mut Engine> {
+    /// The engine, opened when it is not; none while the folder is not armed.
+    fn open<'a>(&self, slot: &'a mut Slot) -> Outcome<Option<&'a mut Engine>> {
         if matches!(slot, Slot::Idle) {
+            if let Err(StoreError::NotArmed { why, .. }) = layout::require_armed(&self.settings.root) {
+                *locked(&self.view) = serde_json::json!({ "phase": "unarmed", "sentence": why }).to_string();
+                return Ok(None);
+            }
             let notify = Arc::clone(&self.notify);
             let wake = move || {
                 // A queue that is closing has nobody left to wake.
@@ -77,50 +84,53 @@ impl Shared {
             };
             let opened = Engine::open(Options {
                 root: self.settings.root.clone(),
-                devloop_home: self.settings.devloop_home.clone(),
+                devloop_home: self.settings.dsh_home.clone(),
                 config_json: self.settings.config_json.clone(),
                 wake: Arc::new(wake),
             });
-            *slot = Slot::Open(Box::new(opened.map_err(|error| error.to_string())?));
+            *slot = Slot::Open(Box::new(opened.map_err(told)?));
         }
         match slot {
-            Slot::Open(engine) => Ok(engine),
+            Slot::Open(engine) => Ok(Some(engine)),
             Slot::Idle | Slot::Closed => Err("the project is closed".to_owned()),
         }
     }
 
-    /// One call on the engine, opened when it is not, then the view is renewed. After a panic the engine is
-    /// dropped and the next call opens the project anew: nothing may run on a half-done call.
+    /// One call on the engine, then the view is renewed; none while the folder is not armed. After a panic the
+    /// engine is dropped and the next call opens the project anew: nothing may run on a half-done call.
     fn call<T: serde::Serialize>(
         &self,
         call: impl FnOnce(&mut Engine) -> std::result::Result<T, HostError>,
-    ) -> Outcome<String> {
+    ) -> Outcome<Option<String>> {
         let mut slot = locked(&self.slot);
-        let outcome = guarded(|| {
-            let engine = self.open(&mut slot)?;
-            let answer = call(engine).map_err(|error| error.to_string());
-            locked(&self.view).clone_from(&as_json(&engine.view())?);
-            Ok(answer)
-        });
-        match outcome {
-            Ok(answer) => as_json(&answer?),
-            Err(sentence) => {
-                if matches!(*slot, Slot::Open(_)) {
-                    *slot = Slot::Idle;
+        let finished = guarded(|| {
+            Ok(self.open(&mut slot).and_then(|engine| match engine {
+                None => Ok(None),
+                Some(engine) => {
+                    let answer = call(engine).map_err(told);
+                    locked(&self.view).clone_from(&as_json(&engine.view())?);
+                    as_json(&answer?).map(Some)
                 }
-                Err(sentence)
-            }
-        }
+            }))
+        });
+        finished.unwrap_or_else(|panic| {
+            *slot = Slot::Idle;
+            Err(panic)
+        })
     }
 
     fn close(&self) -> Outcome<String> {
         match std::mem::replace(&mut *locked(&self.slot), Slot::Closed) {
-            Slot::Open(engine) => {
-                engine.close().map_err(|error| error.to_string()).and_then(|done| as_json(&done))
-            }
+            Slot::Open(engine) => engine.close().map_err(told).and_then(|()| as_json(&())),
             Slot::Idle | Slot::Closed => as_json(&()),
         }
     }
+}
+
+/// An error as one text: the sentence, then the commands that help.
+fn told(error: HostError) -> String {
+    let hints = error.hints().iter().map(|argv| view::quote(argv));
+    std::iter::once(error.to_string()).chain(hints).collect::<Vec<_>>().join("\n")
 }
 
 fn as_json(value: &impl serde::Serialize) -> Outcome<String> {
@@ -135,7 +145,7 @@ pub struct Supervisor {
 
 #[napi]
 impl Supervisor {
-    /// `optionsJson` is `{root, devloopHome, config}`; `notify` gets messages as JSON. Nothing is touched
+    /// `optionsJson` is `{root, dshHome, config}`; `notify` gets messages as JSON. Nothing is touched
     /// before the first call.
     #[napi(constructor, catch_unwind)]
     pub fn new(options_json: String, notify: Function<'_, String, ()>) -> Result<Self> {
@@ -148,7 +158,7 @@ impl Supervisor {
     /// One tick; dispatches go on after it. The first takes the project, or refuses with one sentence.
     #[napi(catch_unwind, ts_return_type = "Promise<string>")]
     pub fn tick(&self) -> AsyncTask<Job> {
-        self.job(|shared| shared.call(Engine::tick))
+        self.job(|shared| Ok(shared.call(Engine::tick)?.unwrap_or_else(|| "null".to_owned())))
     }
 
     /// The view after the last call, without waiting for a running one.
@@ -160,7 +170,10 @@ impl Supervisor {
     /// An operator's command as JSON.
     #[napi(catch_unwind, ts_return_type = "Promise<string>")]
     pub fn command(&self, command_json: String) -> AsyncTask<Job> {
-        self.job(move |shared| shared.call(|engine| engine.command(&command_json)))
+        self.job(move |shared| {
+            let answer = shared.call(|engine| engine.command(&command_json))?;
+            answer.ok_or_else(|| "the project is not armed: it has no .devloop/GOAL.md".to_owned())
+        })
     }
 
     /// Cancels what is pending and lets go of the project.
@@ -179,4 +192,19 @@ impl Supervisor {
 #[napi(catch_unwind)]
 pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// Judges the plugin's configuration: answers `{root, enabled, tickIntervalMs, reports}`, with wrong values
+/// repaired and one sentence for each. The loop's own keys are judged too, and again when a project opens.
+#[napi(catch_unwind)]
+pub fn read_config(config_json: String) -> String {
+    let (config, faults) = devloop_wire::config_doc::repair_text(config_json.as_bytes());
+    let reports: Vec<String> = faults.iter().map(|fault| format!("config: {fault}")).collect();
+    let answer = serde_json::json!({
+        "root": config.root,
+        "enabled": config.enabled,
+        "tickIntervalMs": config.tick_interval_ms,
+        "reports": reports,
+    });
+    answer.to_string()
 }

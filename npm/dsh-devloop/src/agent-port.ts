@@ -2,11 +2,6 @@
 // thrown back at the caller.
 import { sentence } from './config.js'
 
-/** What the engine may say: a dispatch has finished, tick at once. */
-export interface PortMessage {
-  kind: 'wake'
-}
-
 /** Makes the callback of one project. After `dispose` it is deaf. */
 export function agentPort(
   wake: () => void,
@@ -17,7 +12,7 @@ export function agentPort(
     notify(message) {
       if (deaf) return
       try {
-        const parsed = JSON.parse(message) as Partial<PortMessage>
+        const parsed = JSON.parse(message) as { kind?: unknown }
         if (parsed.kind === 'wake') wake()
         else report(`the engine said something this plugin does not know: ${message.slice(0, 200)}`)
       } catch (error) {

@@ -4,7 +4,7 @@ import type { ParseArgsConfig } from 'node:util'
 import { sentence } from './config.js'
 import type { CommandAnswer, CommandCall, HostContext } from './host.js'
 import { mount } from './timer.js'
-import type { Loops } from './timer.js'
+import type { Loops, ProjectView } from './timer.js'
 
 const USAGE = `/devloop status
 /devloop answer <answer> [--fresh] [--hold <key>] [--revision <n>]
@@ -46,13 +46,27 @@ function folderOf(call: CommandCall): string | undefined {
   return typeof cwd === 'string' ? cwd : undefined
 }
 
+/** The state in words: the sentence, what each task does, and each question with what to type. */
+export function statusText({ name, root, error, view }: ProjectView): string {
+  const tasks = (view?.tasks ?? []).map(
+    (t) => `${t.id}: ${[t.stage, t.waits_for].filter(Boolean).join(', ')}`,
+  )
+  const questions = (view?.questions ?? []).flatMap(({ key, text, answers }) => [
+    text,
+    ...answers.map((offer) => `  /devloop answer ${offer.answer} --hold ${key}  (${offer.text})`),
+  ])
+  const sentence = view?.sentence ?? 'not looked at yet'
+  return [`${name} (${root})`, error ?? sentence, ...tasks, ...questions].join('\n')
+}
+
 async function handle(loops: Loops, call: CommandCall): Promise<CommandAnswer> {
   try {
     const wish = parseWords(call.rawInput)
     const loop = loops.find(folderOf(call))
     if (!loop) return { kind: 'error', text: 'DevLoop has no project for this folder.' }
-    if (!wish) return { kind: 'success', text: loop.statusText() }
-    return { kind: 'success', text: JSON.stringify(await loop.command({ by: 'chat', wish })) }
+    if (!wish) return { kind: 'success', text: statusText(loop.view()) }
+    const report = await loop.command({ by: 'chat', wish })
+    return { kind: report.accepted ? 'success' : 'error', text: `${report.sentence}\n${report.next}` }
   } catch (error) {
     return { kind: 'error', text: sentence(error) }
   }

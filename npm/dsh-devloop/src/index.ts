@@ -1,9 +1,9 @@
 // The plugin's entry: puts configuration, loops, page and commands together inside a DSH context. One hard
 // inject, the rest as it comes; nothing that happens here may end the user's DSH.
-import { Config, devloopHome, repairConfig, sentence } from './config.js'
+import { Config, dshHome, readConfig, sentence } from './config.js'
 import { registerCommands } from './commands.js'
 import type { HostContext } from './host.js'
-import { loadNative } from './native.js'
+import { launcher, loadNative } from './native.js'
 import type { NativeState } from './native.js'
 import { mountRoutes } from './routes.js'
 import { Loops } from './timer.js'
@@ -15,8 +15,7 @@ export { Config }
 
 /** Starts everything inside `ctx`; `native` is given by tests. */
 export function start(ctx: HostContext, raw: unknown, native: NativeState): Loops {
-  const known = knownKeys(native)
-  const loops = new Loops(repairConfig(raw, known), native, devloopHome())
+  const loops = new Loops(readConfig(raw, native), native, dshHome())
   ctx.effect(() => () => loops.close(), 'devloop.loops')
   ctx.interval(() => loops.beat(), loops.config.tickIntervalMs)
   ctx.inject(['webServer', 'connection'], (sub) => mountRoutes(sub, loops))
@@ -25,16 +24,10 @@ export function start(ctx: HostContext, raw: unknown, native: NativeState): Loop
   return loops
 }
 
-function knownKeys(native: NativeState): string[] {
-  try {
-    return native.ok ? (JSON.parse(native.module.configKeys()) as string[]) : []
-  } catch {
-    return []
-  }
-}
-
 export function apply(ctx: HostContext, config: unknown): void {
   try {
+    // What the commands on the page start; set before any engine reads it.
+    process.env['DEVLOOP_LAUNCHER'] = launcher().join('\x1f')
     start(ctx, config, loadNative())
   } catch (error) {
     // Without this an exception here would end `dsh web`.

@@ -22,9 +22,22 @@ export interface NativeSupervisor {
 
 export interface NativeModule {
   Supervisor: new (optionsJson: string, notify: (message: string) => void) => NativeSupervisor
-  version(): string
-  /** Keys of the configuration that the engine knows, as a JSON list. */
-  configKeys(): string
+  /** Judges a configuration: `{root, enabled, tickIntervalMs, reports}`, every value usable. */
+  readConfig(configJson: string): string
+}
+
+/** The engine's view of a project, as far as a chat shows it; the page gets all of it. */
+export interface EngineView {
+  sentence: string
+  tasks?: { id: string; stage: string; waits_for: string | null }[]
+  questions?: { key: string; text: string; answers: { answer: string; text: string }[] }[]
+}
+
+/** What came of a command, and what the loop does next. */
+export interface CommandReport {
+  accepted: boolean
+  sentence: string
+  next: string
 }
 
 /** The addon, or why there is none. */
@@ -55,6 +68,11 @@ export function platformFile(name: string, root = packageRoot): string | undefin
   }
 }
 
+/** How an operator starts the command line of this installation: dsh links no programs. */
+export function launcher(): string[] {
+  return [process.execPath, join(packageRoot, 'lib', 'bin', 'devloop.js')]
+}
+
 /** Loads the addon; never throws. */
 export function loadNative(root = packageRoot): NativeState {
   try {
@@ -67,7 +85,7 @@ export function loadNative(root = packageRoot): NativeState {
       }
     }
     const module = require(file) as Partial<NativeModule>
-    if (typeof module.Supervisor !== 'function' || typeof module.version !== 'function') {
+    if (typeof module.Supervisor !== 'function' || typeof module.readConfig !== 'function') {
       return { ok: false, error: `${file} is not the engine of DevLoop` }
     }
     return { ok: true, module: module as NativeModule, from: file }

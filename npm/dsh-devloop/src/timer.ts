@@ -5,7 +5,7 @@ import { agentPort } from './agent-port.js'
 import { readRegistry, sentence } from './config.js'
 import type { PluginConfig, Project } from './config.js'
 import type { HostContext } from './host.js'
-import type { NativeState, NativeSupervisor } from './native.js'
+import type { CommandReport, EngineView, NativeState, NativeSupervisor } from './native.js'
 
 /** Ticks that may follow each other without a beat of the timer between them. */
 const MAX_WAKES_PER_BEAT = 32
@@ -13,7 +13,7 @@ const MAX_WAKES_PER_BEAT = 32
 /** One project as the page shows it; `view` is the engine's own document, null before its first tick. */
 export interface ProjectView extends Project {
   error: string | null
-  view: unknown
+  view: EngineView | null
 }
 
 /** The loop of one project. */
@@ -31,7 +31,7 @@ export class ProjectLoop {
 
   constructor(
     readonly project: Project,
-    readonly settings: { home: string; loop: object },
+    readonly settings: { home: string; config: string },
     readonly native: NativeState,
   ) {}
 
@@ -69,16 +69,17 @@ export class ProjectLoop {
   #engine(): NativeSupervisor {
     if (this.#closed) throw new Error('the plugin is being unloaded')
     if (!this.native.ok) throw new Error(this.native.error)
-    const options = { root: this.project.root, devloopHome: this.settings.home, config: this.settings.loop }
+    const { home, config } = this.settings
+    const options = { root: this.project.root, dshHome: home, config }
     this.#supervisor ??= new this.native.module.Supervisor(JSON.stringify(options), this.#port.notify)
     return this.#supervisor
   }
 
   /** Hands an operator's command to the engine and ticks at once. */
-  async command(command: object): Promise<unknown> {
-    const answer: unknown = JSON.parse(await this.#engine().command(JSON.stringify(command)))
+  async command(command: object): Promise<CommandReport> {
+    const report = JSON.parse(await this.#engine().command(JSON.stringify(command))) as CommandReport
     this.wake()
-    return answer
+    return report
   }
 
   view(): ProjectView {
@@ -90,12 +91,6 @@ export class ProjectLoop {
       shown.error ??= sentence(error)
     }
     return shown
-  }
-
-  /** The state in words, for a chat. */
-  statusText(): string {
-    const { name, root, error, view } = this.view()
-    return [`${name} (${root})`, error, view && JSON.stringify(view, null, 1)].filter(Boolean).join('\n')
   }
 
   /** Lets go: the engine cancels what is pending, and nothing ticks any more. */
@@ -153,7 +148,7 @@ export class Loops {
   #follow(): void {
     const registry = readRegistry(this.config.root, this.home)
     this.#registryError = registry.error ?? null
-    const settings = { home: this.home, loop: this.config.loop }
+    const settings = { home: this.home, config: this.config.json }
     for (const project of registry.projects) {
       if (this.#loops.has(project.id)) continue
       this.#loops.set(project.id, new ProjectLoop(project, settings, this.native))
