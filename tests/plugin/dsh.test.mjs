@@ -2,7 +2,15 @@
 // strangers, survives a bad configuration, and leaves nothing behind. Needs `cargo xtask dist` before.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
@@ -77,6 +85,21 @@ function descendants(pid) {
   return below(pid)
 }
 
+/** Process ids whose command line or working folder names a path. */
+function processesNaming(path) {
+  return readdirSync('/proc').filter((name) => {
+    if (!/^\d+$/.test(name)) return false
+    try {
+      return (
+        readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(path) ||
+        readlinkSync(`/proc/${name}/cwd`).startsWith(path)
+      )
+    } catch {
+      return false
+    }
+  })
+}
+
 test('the tarball is added to the web profile and its layer is composed', async () => {
   await dsh.call(['plugin', '--profile', 'web', 'add', tarball])
   const dump = await dsh.call(['--profile', 'web', '--dump-config'])
@@ -127,6 +150,96 @@ test('a stranger gets 403 everywhere, this machine gets the page', async () => {
   } finally {
     assert.equal((await web.stop()).code, 0)
   }
+})
+
+/** Arms a repository with a scripted night: a plan, two tasks, one of them reworked once. */
+function arm(root, rules) {
+  mkdirSync(join(root, '.devloop'))
+  writeFileSync(join(root, '.devloop', 'GOAL.md'), '# Goal\n\nTwo files, each with its greeting.\n')
+  const script = join(root, '.devloop', 'night.json')
+  writeFileSync(script, JSON.stringify({ version: 1, rules }))
+  return { root, tickIntervalMs: 500, agentBackend: 'scripted', scripted: { script } }
+}
+
+const used = { tokens: { input: 1000, output: 200 }, costUsd: 0.01 }
+const planned = (id) => ({
+  id,
+  title: `Write ${id}.txt`,
+  tier: 'T1',
+  risk: 'low',
+  dependsOn: [],
+  allowedPaths: [`${id}.txt`],
+  criteria: [`${id}.txt greets`],
+})
+const work = (id, content, more = {}) => ({
+  role: 'work',
+  task: id,
+  edits: [{ path: `${id}.txt`, content }],
+  result: { work: 'completed', summary: 'written' },
+  usage: used,
+  ...more,
+})
+const review = (id, verdict, more = {}) => ({
+  role: 'review',
+  task: id,
+  result: { review: verdict, notes: 'greet louder' },
+  usage: used,
+  ...more,
+})
+
+test('a scripted night runs to its end through the plugin', async () => {
+  const root = join(dsh.box, 'night')
+  const git = await sampleRepository(root, dsh.env)
+  const rules = [
+    { role: 'plan', result: { plan: [planned('hello'), planned('world')] }, usage: used },
+    work('hello', 'hello\n', { attempt: 1 }),
+    work('hello', 'HELLO\n'),
+    work('world', 'world\n'),
+    review('hello', 'rework', { attempt: 1 }),
+    review('hello', 'pass'),
+    review('world', 'pass'),
+  ]
+  profileLayer(row(arm(root, rules)))
+  const web = await dsh.web(dsh.box)
+  try {
+    const project = await until('the goal is complete', async () => {
+      const [first] = (await web.projects()).projects
+      return { ok: first?.view?.phase === 'complete', value: first }
+    })
+    assert.equal(project.error, null)
+    assert.deepEqual(project.view.tasks.map((task) => task.id).sort(), ['hello', 'world'])
+    assert.equal(project.view.money.goal.measured, 70_000)
+    assert.deepEqual(project.view.questions, [])
+    assert.equal((await git('show', 'work:hello.txt')).stdout, 'HELLO\n')
+    assert.equal((await git('show', 'work:world.txt')).stdout, 'world\n')
+    assert.equal((await git('status', '--porcelain')).stdout, '')
+  } finally {
+    assert.equal((await web.stop()).code, 0)
+    profileLayer([])
+  }
+  assert.match((await run('cat', [join(root, '.devloop', 'PROGRESS.md')])).stdout, /hello/)
+})
+
+test('the default backend shows the next dispatch and writes nothing outside .devloop', async () => {
+  const root = join(dsh.box, 'noop')
+  await sampleRepository(root, dsh.env)
+  mkdirSync(join(root, '.devloop'))
+  writeFileSync(join(root, '.devloop', 'GOAL.md'), '# Goal\n\nAnything.\n')
+  const outside = () => snapshot(root, (path) => path === '.devloop')
+  const before = outside()
+  const web = await dsh.web(root)
+  try {
+    const project = await until('the next dispatch is named', async () => {
+      const [first] = (await web.projects()).projects
+      return { ok: /noop/.test(JSON.stringify(first?.view ?? '')), value: first }
+    })
+    assert.equal(project.error, null)
+    assert.deepEqual(project.view.running, [])
+    await beats(web, 2)
+  } finally {
+    assert.equal((await web.stop()).code, 0)
+  }
+  assert.deepEqual(outside(), before)
 })
 
 test('an unarmed folder and a bare .devloop are never written to', async () => {
@@ -199,19 +312,38 @@ test('a bad configuration is repaired and shown, and the host goes on', async ()
 test('a live unload leaves nothing behind, a live load starts again', async () => {
   const root = join(dsh.box, 'unload')
   await sampleRepository(root, dsh.env)
-  const web = await dsh.web(root)
+  const rules = [
+    { role: 'plan', result: { plan: [planned('hello')] }, usage: used },
+    { role: 'work', process: true, result: { end: 'hang' } },
+  ]
+  const config = arm(root, rules)
+  profileLayer(row(config))
+  const web = await dsh.web(dsh.box)
   try {
-    await beats(web, 1)
     const ours = async () => (await web.get('/devloop/api/projects')).body.startsWith('{"ok":true')
-    profileLayer([{ id: 'devloop', disabled: true }])
+    await until('a worker process runs', async () => {
+      const { projects } = await web.projects()
+      return {
+        ok: descendants(web.child.pid).length > 0 && projects[0].view.running.length > 0,
+        value: projects,
+      }
+    })
+    profileLayer([{ id: 'devloop', config, disabled: true }])
     await until('the routes are gone', async () => ({ ok: !(await ours()) }))
-    assert.deepEqual(descendants(web.child.pid), [], 'processes of ours are still there')
-    profileLayer([])
+    await until('its processes are gone', async () => {
+      const left = descendants(web.child.pid)
+      return { ok: left.length === 0, value: left }
+    })
+    const { stdout } = await cli('tick', root)
+    assert.ok(stdout, 'another supervisor can take the project while this DSH runs')
+    profileLayer(row(config))
     await until('the routes are back', async () => ({ ok: await ours() }))
     assert.ok(web.running)
   } finally {
     assert.equal((await web.stop()).code, 0)
+    profileLayer([])
   }
+  assert.deepEqual(processesNaming(root), [], 'a worker outlived its DSH')
 })
 
 test('the built folder itself can be added', async () => {

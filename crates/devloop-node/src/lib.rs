@@ -96,8 +96,8 @@ impl Shared {
         }
     }
 
-    /// One call on the engine, then the view is renewed; none while the folder is not armed. After a panic the
-    /// engine is dropped and the next call opens the project anew: nothing may run on a half-done call.
+    /// One call on the engine, then the view is renewed; none while the folder is not armed. After a panic
+    /// the engine is dropped and the next call opens the project anew: nothing may run on a half-done call.
     fn call<T: serde::Serialize>(
         &self,
         call: impl FnOnce(&mut Engine) -> std::result::Result<T, HostError>,
