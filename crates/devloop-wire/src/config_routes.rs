@@ -39,7 +39,7 @@ const BACKENDS: &[(&str, Backend)] = &[
     ("acp", Backend::Acp),
 ];
 const TIERS: &[(&str, Tier)] = &[("T0", Tier::T0), ("T1", Tier::T1), ("T2", Tier::T2), ("T3", Tier::T3)];
-const ROUTE_KEYS: &[&str] =
+pub(crate) const ROUTE_KEYS: &[&str] =
     &["tier", "backend", "provider", "model", "fallback", "price", "reserveUsd", "maxTokens", "maxParallel"];
 
 /// One of the six places that need a route.

@@ -8,6 +8,9 @@ pub mod config_doc;
 mod config_fields;
 mod config_read;
 mod config_routes;
+#[cfg(feature = "schema")]
+mod config_shape;
+pub mod contract;
 pub mod envelope;
 mod envelope_text;
 pub mod event_line;
@@ -16,8 +19,11 @@ pub mod json;
 pub mod money;
 mod numbers;
 pub mod policy_doc;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod state_check;
 pub mod state_doc;
+pub mod trace_line;
 mod tree;
 
 pub use fault::{DocError, Fault};
