@@ -1,0 +1,259 @@
+//! The operator's checks on one commit, in a throwaway checkout of it. It says what happened; whose fault it is and
+//! whether a red check was known is decided elsewhere.
+
+use std::ffi::OsString;
+
+use devloop_core::effect::Contract;
+use devloop_core::ids::DispatchId;
+use devloop_core::report::{CheckOutcome, FailureClass, Outcome};
+use devloop_core::task::clip;
+
+use super::flight::machine_failure;
+use super::{EffectConfig, Shared, locked};
+use crate::backend::stopped;
+use crate::error::{ErrorKind, HostError};
+use crate::git::commit::TREE_LIMIT_MS;
+use crate::git::inspect::changed_between;
+use crate::git::path::Entry;
+use crate::git::{Oid, Repo, Scope};
+use crate::process::{self, CancelToken, ChildEnv, Exit, Folders, Sink, Spec, StopPlan};
+use crate::worktree::Removal;
+
+/// Characters of output that a report keeps, from the end.
+const OUTPUT_CHARS: usize = 8_000;
+/// Commands that a report names.
+const COMMANDS_SHOWN: usize = 50;
+
+/// What is checked, and where protected tests come from.
+pub(super) struct Subject<'a> {
+    /// The commit to check out.
+    pub commit: &'a Oid,
+    /// The change that may have touched protected tests, if there is one.
+    pub change: Option<TaskChange<'a>>,
+}
+
+/// A task's change between two commits and where its protected tests are taken from.
+pub(super) struct TaskChange<'a> {
+    pub base: &'a Oid,
+    pub head: &'a Oid,
+    pub restore_from: &'a Oid,
+    pub allowed: &'a [String],
+}
+
+/// Checks a commit of a task, or of the target when there is no contract.
+pub(super) fn perform(
+    shared: &Shared,
+    dispatch: DispatchId,
+    commit: &Oid,
+    contract: Option<&Contract>,
+    cancel: &CancelToken,
+) -> Outcome {
+    let change = contract.map(|c| TaskChange {
+        base: &c.base,
+        head: commit,
+        restore_from: &c.base,
+        allowed: &c.allowed_paths,
+    });
+    match run_checks(shared, dispatch, &Subject { commit, change }, cancel) {
+        Ok(Some(outcome)) => Outcome::Checked(outcome),
+        Ok(None) => stopped(FailureClass::Cancelled),
+        Err(error) => machine_failure(error),
+    }
+}
+
+/// Runs every check, one after the other. `None`: it was cancelled.
+///
+/// # Errors
+/// The fence; everything else that keeps a check from running is an outcome.
+pub(super) fn run_checks(
+    shared: &Shared,
+    dispatch: DispatchId,
+    subject: &Subject<'_>,
+    cancel: &CancelToken,
+) -> Result<Option<CheckOutcome>, HostError> {
+    let config = shared.config();
+    if config.acceptance.is_empty() {
+        return Ok(Some(CheckOutcome::Green));
+    }
+    shared.fence()?;
+    let ran = checkout(shared, dispatch, subject, &config).and_then(|tree| {
+        let temporary = tempfile::Builder::new().prefix("devloop-check-").tempdir();
+        let temporary = temporary.map_err(|e| HostError::io(std::env::temp_dir(), "make a folder", e))?;
+        let folders = Folders::create(temporary.path())
+            .map_err(|e| HostError::io(temporary.path(), "make a folder", e))?;
+        Ok(run_all(&tree, dispatch, &config, &folders, cancel))
+    });
+    {
+        let _pool = locked(&shared.pool);
+        // A tree that cannot be removed now is the pool's to name; the answer of the checks stands.
+        drop(shared.worktrees().remove(dispatch, Removal::Throwaway));
+    }
+    match ran {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => {
+            let detail = clip(&format!("the commit could not be checked out: {error}"));
+            Ok(Some(CheckOutcome::Unavailable { detail }))
+        }
+    }
+}
+
+/// A fresh checkout with protected tests put back.
+fn checkout(
+    shared: &Shared,
+    dispatch: DispatchId,
+    subject: &Subject<'_>,
+    config: &EffectConfig,
+) -> Result<Repo, HostError> {
+    let worktree = {
+        let _pool = locked(&shared.pool);
+        let pool = shared.worktrees();
+        pool.exclude_devloop()?;
+        // An earlier owner may have died in the middle of this very check: its checkout is not trusted.
+        pool.remove(dispatch, Removal::Throwaway)?;
+        pool.add_detached(dispatch, subject.commit)?
+    };
+    if let Some(change) = &subject.change {
+        let touched = protected_changes(shared.repo(), config, change.base, change.head, change.allowed)?;
+        restore(&worktree.tree, change.restore_from, &touched)?;
+    }
+    Ok(worktree.tree)
+}
+
+/// Entries of a change that match a protected glob and none of the allowed ones.
+pub(super) fn protected_changes(
+    repo: &Repo,
+    config: &EffectConfig,
+    base: &Oid,
+    head: &Oid,
+    allowed: &[String],
+) -> Result<Vec<Entry>, HostError> {
+    if config.protected_tests.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scope = |globs: &[String]| {
+        Scope::new(globs, &[] as &[&str])
+            .map_err(|error| HostError::new(ErrorKind::Config, error.to_string()).in_field("protectedTests"))
+    };
+    let (protected, allowed) = (scope(&config.protected_tests)?, scope(allowed)?);
+    let inside = |scope: &Scope, entry: &Entry| scope.violations(std::slice::from_ref(entry)).is_empty();
+    let entries = changed_between(repo, base, head)?;
+    Ok(entries.into_iter().filter(|e| inside(&protected, e) && !inside(&allowed, e)).collect())
+}
+
+/// Gives the paths the content they have in `from`; what is not there is removed.
+fn restore(tree: &Repo, from: &Oid, touched: &[Entry]) -> Result<(), HostError> {
+    for entry in touched {
+        let path = entry.path.as_path().as_os_str();
+        let listed =
+            tree.call(["ls-tree".as_ref(), "--name-only".as_ref(), from.as_str().as_ref(), path]).ok()?;
+        let words: Vec<OsString> = if !listed.is_empty() {
+            vec!["checkout".into(), "--quiet".into(), from.as_str().into(), "--".into(), path.into()]
+        } else {
+            vec!["rm".into(), "--quiet".into(), "--force".into(), "--".into(), path.into()]
+        };
+        tree.call(words).limit_ms(TREE_LIMIT_MS).ok()?;
+    }
+    Ok(())
+}
+
+enum Verdict {
+    Green,
+    Red(String),
+    Unavailable(String),
+    Cancelled,
+}
+
+fn run_all(
+    tree: &Repo,
+    dispatch: DispatchId,
+    config: &EffectConfig,
+    folders: &Folders,
+    cancel: &CancelToken,
+) -> Option<CheckOutcome> {
+    let (mut red, mut output, mut unavailable) = (Vec::new(), String::new(), None);
+    for (index, argv) in config.acceptance.iter().enumerate() {
+        let line = shlex::try_join(argv.iter().map(String::as_str)).unwrap_or_else(|_| argv.join(" "));
+        let marker = format!("check-{dispatch}-{index}-{}", folders.tmp.display());
+        match run_one(tree, argv, config.check_timeout_ms, folders, marker, cancel) {
+            Verdict::Green => {}
+            Verdict::Red(said) => {
+                output.push_str(&format!("$ {line}\n{said}\n"));
+                red.push(line);
+            }
+            Verdict::Unavailable(why) => {
+                unavailable.get_or_insert_with(|| format!("{line}: {why}"));
+            }
+            Verdict::Cancelled => return None,
+        }
+    }
+    red.truncate(COMMANDS_SHOWN);
+    Some(match (red.is_empty(), unavailable) {
+        (false, _) => CheckOutcome::Red { commands: red, output: end_of(&output, OUTPUT_CHARS) },
+        (true, Some(detail)) => CheckOutcome::Unavailable { detail: clip(&detail) },
+        (true, None) => CheckOutcome::Green,
+    })
+}
+
+fn run_one(
+    tree: &Repo,
+    argv: &[String],
+    limit_ms: u64,
+    folders: &Folders,
+    marker: String,
+    cancel: &CancelToken,
+) -> Verdict {
+    let mut env = ChildEnv::check();
+    env.use_folders(folders, false);
+    let sink = || Sink::Memory { head_bytes: 0, tail_bytes: 4 * OUTPUT_CHARS };
+    let spec = Spec {
+        argv: argv.iter().map(OsString::from).collect(),
+        cwd: tree.root().to_path_buf(),
+        env,
+        stdin: None,
+        stdout: sink(),
+        stderr: sink(),
+        deadline_ms: Some(limit_ms),
+        stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
+        marker: Some(marker),
+    };
+    let exit = match process::spawn(&spec) {
+        Ok(running) => running.wait(cancel),
+        Err(error) => return Verdict::Unavailable(error.to_string()),
+    };
+    if exit.cancelled {
+        return Verdict::Cancelled;
+    }
+    if exit.timed_out {
+        return Verdict::Unavailable(format!("it did not end within {limit_ms} ms"));
+    }
+    if exit.success() { Verdict::Green } else { Verdict::Red(said(&exit)) }
+}
+
+fn said(exit: &Exit) -> String {
+    let end = match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended in an unknown way".to_owned(),
+    };
+    let (out, err) = (exit.stdout.text(), exit.stderr.text());
+    let parts = [out.trim(), err.trim(), end.as_str()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// The last `max` characters.
+fn end_of(text: &str, max: usize) -> String {
+    let count = text.chars().count();
+    text.chars().skip(count.saturating_sub(max)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end_of;
+
+    #[test]
+    fn the_end_is_kept_at_the_limit_and_one_above_it() {
+        assert_eq!(end_of("äbc", 3), "äbc");
+        assert_eq!(end_of("äbcd", 3), "bcd");
+        assert_eq!(end_of("", 3), "");
+    }
+}

@@ -1,0 +1,252 @@
+//! One model dispatch: its worktree, its run record, its prompt, its backend, and what it left behind. Performed at
+//! most once; it commits nothing and reads nothing that a planner or reviewer wrote.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use devloop_core::effect::{Contract, Job, Start as WorkStart};
+use devloop_core::ids::{DispatchId, Oid, RouteKey};
+use devloop_core::policy::Route;
+use devloop_core::report::Outcome;
+use devloop_core::task::clip;
+
+use super::check::protected_changes;
+use super::flight::{Done, machine_failure};
+use super::prompt::{self, Material};
+use super::run_record::{self, Role, RunRecord};
+use super::{EffectConfig, Shared, chores, locked};
+use crate::backend::{self, BackendResult, Ground, Run, role_of};
+use crate::error::{ErrorKind, HostError};
+use crate::git::commit::task_ref;
+use crate::git::inspect::diff_text;
+use crate::git::status::{Snapshot, snapshot};
+use crate::process::{CancelToken, Deadline, Folders};
+use crate::worktree::{Removal, Start, Worktree, write_contract};
+
+/// Bytes of a patch that a reviewer is given.
+const DIFF_BYTES: usize = 200 * 1024;
+/// First lines of commits that a prompt names.
+const HISTORY_LINES: usize = 20;
+
+/// A dispatch as the effect asks for it.
+pub(super) struct Order<'a> {
+    pub dispatch: DispatchId,
+    pub epoch: u32,
+    pub route: &'a RouteKey,
+    pub limit_ms: u64,
+    pub job: &'a Job,
+}
+
+/// Performs it to its end. Before the backend is asked, every failure is a refusal: nobody was reached.
+pub(super) fn perform(shared: &Arc<Shared>, order: &Order<'_>, cancel: &CancelToken) -> Done {
+    let deadline = Deadline::after(Some(order.limit_ms));
+    match run_record::read(&shared.setting.disk, &shared.setting.armed, order.dispatch) {
+        Ok(None) => {}
+        // Something of it may have been started once: its money is not given back.
+        Ok(Some(_)) => {
+            return machine_failure("this dispatch was started before; it is not run twice").into();
+        }
+        Err(error) => return machine_failure(error).into(),
+    }
+    let config = shared.config();
+    let prepared = match prepare(shared, order, &config) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let detail = clip(&error.to_string());
+            return Outcome::Refused { detail }.into();
+        }
+    };
+    let result = match run(shared, order, &prepared, cancel, deadline) {
+        Ok(result) => result,
+        Err(error) => machine_result(error),
+    };
+    if role_of(order.job) == Role::Plan {
+        let _pool = locked(&shared.pool);
+        // What cannot be removed now is removed by its own effect, or named by `doctor`.
+        drop(shared.worktrees().remove(order.dispatch, Removal::Throwaway));
+    }
+    Done { outcome: result.outcome, usage: result.usage }
+}
+
+fn machine_result(error: HostError) -> BackendResult {
+    BackendResult { outcome: machine_failure(error), usage: None }
+}
+
+/// Everything a run needs that can fail before anybody is reached.
+struct Prepared {
+    route: Route,
+    backend: Arc<dyn backend::Backend>,
+    worktree: Worktree,
+    folders: Folders,
+    _temporary: tempfile::TempDir,
+    prompt: String,
+    base: Oid,
+}
+
+fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<Prepared, HostError> {
+    shared.fence()?;
+    let no_route = || HostError::new(ErrorKind::Config, format!("route {} is not configured", order.route));
+    let route = config.routes.get(order.route).ok_or_else(no_route)?.clone();
+    let ground = Ground {
+        armed: shared.setting.armed.clone(),
+        disk: shared.setting.disk.clone(),
+        script: config.script.clone(),
+    };
+    let backend = backend::of_kind(route.backend, ground).ok_or_else(|| {
+        let text = format!(
+            "route {} needs the backend {:?}, which this DevLoop has not",
+            order.route, route.backend
+        );
+        HostError::new(ErrorKind::Config, text)
+    })?;
+    let goal = (config.goal)()?;
+    let worktree = make_worktree(shared, order)?;
+    if let Some(contract) = contract_of(order.job) {
+        write_contract(&worktree, prompt::contract_document(contract).to_string().as_bytes())?;
+    }
+    let material = material(shared, order.job, goal, config)?;
+    let temporary = tempfile::Builder::new().prefix("devloop-").tempdir();
+    let temporary =
+        temporary.map_err(|e| HostError::io(std::env::temp_dir(), "make the folders of a run", e))?;
+    let folders = Folders::create(temporary.path())
+        .map_err(|e| HostError::io(temporary.path(), "make the folders of a run", e))?;
+    let base = match order.job {
+        Job::Plan { base, .. } => base.clone(),
+        Job::Work { contract, .. } | Job::Review { contract, .. } => contract.base.clone(),
+    };
+    let prompt = prompt::of(order.job, &material);
+    Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, prompt, base })
+}
+
+fn contract_of(job: &Job) -> Option<&Contract> {
+    match job {
+        Job::Plan { replaces, .. } => replaces.as_ref(),
+        Job::Work { contract, .. } | Job::Review { contract, .. } => Some(contract),
+    }
+}
+
+fn make_worktree(shared: &Shared, order: &Order<'_>) -> Result<Worktree, HostError> {
+    let _pool = locked(&shared.pool);
+    let pool = shared.worktrees();
+    pool.exclude_devloop()?;
+    let dispatch = order.dispatch;
+    Ok(match order.job {
+        Job::Plan { base, .. } => pool.add_detached(dispatch, base)?,
+        Job::Review { head, .. } => pool.add_detached(dispatch, head)?,
+        Job::Work { contract, start, .. } => {
+            let branch = task_ref(&contract.task);
+            chores::free_branch(shared, &pool, &branch)?;
+            match start {
+                WorkStart::Fresh => {
+                    let base = &contract.base;
+                    let tip = shared.repo().resolve(&branch)?;
+                    if let Some(tip) = tip
+                        && !shared.repo().contains(base, &tip)?
+                    {
+                        pool.retire_branch(&contract.task)?;
+                    }
+                    pool.add_for_task(dispatch, &contract.task, Start::New { base })?
+                }
+                WorkStart::Continue { tip } => {
+                    pool.add_for_task(dispatch, &contract.task, Start::At { head: tip })?
+                }
+            }
+        }
+    })
+}
+
+fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> Result<Material, HostError> {
+    let mut material = Material { goal, ..Material::default() };
+    let repo = shared.repo();
+    let range = match job {
+        Job::Plan { .. } | Job::Work { start: WorkStart::Fresh, .. } => return Ok(material),
+        Job::Work { contract, start: WorkStart::Continue { tip }, .. } => (&contract.base, tip),
+        Job::Review { contract, head } => (&contract.base, head),
+    };
+    let (base, head) = range;
+    let count = format!("--max-count={HISTORY_LINES}");
+    let args = ["log", "--reverse", "--first-parent", "--format=%h %s", &count];
+    let listed = repo.call(args.into_iter().chain([format!("{base}..{head}").as_str()])).ok()?;
+    material.history = String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect();
+    if matches!(job, Job::Review { .. }) {
+        let text = diff_text(repo, base, head, DIFF_BYTES)?;
+        material.diff = String::from_utf8_lossy(&text.patch).into_owned();
+        material.omitted = text.omitted.iter().map(ToString::to_string).collect();
+        let touched = protected_changes(repo, config, base, head, &[])?;
+        material.protected = touched.iter().map(|e| e.path.to_string()).collect();
+    }
+    Ok(material)
+}
+
+/// Notes the run, lets the backend run, and looks at what it left.
+fn run(
+    shared: &Shared,
+    order: &Order<'_>,
+    prepared: &Prepared,
+    cancel: &CancelToken,
+    deadline: Deadline,
+) -> Result<BackendResult, HostError> {
+    let (disk, armed) = (&shared.setting.disk, &shared.setting.armed);
+    let role = role_of(order.job);
+    let before_run = look(shared)?;
+    let marker = marker(shared, order.dispatch);
+    let mut record =
+        RunRecord::new(order.dispatch, order.epoch, role, marker.clone(), prepared.worktree.head.clone());
+    record.task = contract_of(order.job).map(|contract| contract.task.clone());
+    shared.fence()?;
+    record.write(disk, armed)?;
+    let record = RefCell::new(record);
+    let started = |tree: &crate::process::tree::TreeRecord| {
+        let mut record = record.borrow_mut();
+        record.set_leader(tree);
+        // Without the leader the marker still finds every process of the run.
+        drop(record.write(disk, armed));
+    };
+    let result = prepared.backend.run(&Run {
+        dispatch: order.dispatch,
+        job: order.job,
+        prompt: &prepared.prompt,
+        worktree: &prepared.worktree.tree,
+        primary: shared.repo().root(),
+        base: &prepared.base,
+        folders: &prepared.folders,
+        marker: &marker,
+        deadline,
+        limit_ms: order.limit_ms,
+        cancel,
+        route: order.route,
+        identity: &prepared.route.identity,
+        started: &started,
+    });
+    let mut record = record.into_inner();
+    match note_traces(shared, &mut record, &before_run) {
+        Ok(()) => Ok(result),
+        // The outcome cannot be trusted without them; what it used still counts.
+        Err(error) => Ok(BackendResult { outcome: machine_failure(error), usage: result.usage }),
+    }
+}
+
+fn look(shared: &Shared) -> Result<Snapshot, HostError> {
+    let _checkout = locked(&shared.checkout);
+    Ok(snapshot(shared.repo())?)
+}
+
+/// Notes where the branch stands now and what was written to in the operator's checkout. A run that wrote through
+/// a folder of its own there cannot hide it behind a later look.
+fn note_traces(shared: &Shared, record: &mut RunRecord, before: &Snapshot) -> Result<(), HostError> {
+    let changed = look(shared)?.changed_since(before);
+    let own = |path: &String| path != ".devloop" && !path.starts_with(".devloop/");
+    record.set_escaped(changed.iter().map(ToString::to_string).filter(own).collect());
+    if let (Role::Work, Some(task)) = (record.role, &record.task) {
+        record.after = shared.repo().resolve(&task_ref(task))?;
+    }
+    record.write(&shared.setting.disk, &shared.setting.armed)
+}
+
+/// A value that no other run on this machine has.
+fn marker(shared: &Shared, dispatch: DispatchId) -> String {
+    let root = devloop_wire::digest_bytes(shared.repo().root().to_string_lossy().as_bytes());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{}-{dispatch}-{now:x}", &root.as_str()[..12])
+}

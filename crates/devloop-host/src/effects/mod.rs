@@ -1,0 +1,219 @@
+//! Performing what a decision asks of the world: one thread per leased effect, exactly one report for each,
+//! durable before it is told. It decides nothing: what a report leads to is the core's matter.
+
+mod check;
+mod chores;
+mod commit;
+mod dispatch;
+mod flight;
+mod merge;
+pub mod prompt;
+mod refresh;
+mod revert;
+pub mod run_record;
+mod secret;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use devloop_core::effect::Effect;
+use devloop_core::ids::{DispatchId, RouteKey};
+use devloop_core::policy::Route;
+use devloop_core::report::Report;
+use devloop_core::units::Map;
+
+use crate::error::HostError;
+use crate::git::Repo;
+use crate::store::{Armed, Disk};
+use crate::worktree::Worktrees;
+
+use flight::{Done, Flights};
+
+/// Asked before each side effect: an owner that was replaced performs nothing more.
+pub type Fence = Arc<dyn Fn() -> Result<(), HostError> + Send + Sync>;
+/// Gives the goal's text at the moment a model is started.
+pub type GoalText = Arc<dyn Fn() -> Result<String, HostError> + Send + Sync>;
+/// Told every report, after it lies in the inbox.
+pub type OnReport = Arc<dyn Fn(Report) + Send + Sync>;
+
+/// What the operator's configuration gives to effects.
+#[derive(Clone)]
+pub struct EffectConfig {
+    /// The checks, each an argv list; none: nothing is checked.
+    pub acceptance: Vec<Vec<String>>,
+    /// Awake milliseconds of each check.
+    pub check_timeout_ms: u64,
+    /// Globs of test files that a task may change only when its contract allows them.
+    pub protected_tests: Vec<String>,
+    /// Globs of paths that no task may change.
+    pub protected_paths: Vec<String>,
+    /// Where work may go.
+    pub routes: Map<RouteKey, Route>,
+    /// The script of the embedded workers; relative to the project's root.
+    pub script: Option<PathBuf>,
+    /// The goal's text.
+    pub goal: GoalText,
+}
+
+impl fmt::Debug for EffectConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EffectConfig").field("acceptance", &self.acceptance).finish_non_exhaustive()
+    }
+}
+
+/// Where effects work.
+pub struct Setting {
+    /// The operator's checkout.
+    pub repo: Repo,
+    /// The armed project.
+    pub armed: Armed,
+    /// How small files reach the disk.
+    pub disk: Disk,
+    /// What the operator configured; the first one, see [`Performer::reconfigure`].
+    pub config: EffectConfig,
+    /// Checked before each side effect.
+    pub fence: Fence,
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setting").field("armed", &self.armed).field("config", &self.config).finish()
+    }
+}
+
+/// What the threads of one performer share.
+struct Shared {
+    setting: Arc<Setting>,
+    config: RwLock<Arc<EffectConfig>>,
+    /// Held while the pool of worktrees changes: registrations are looked at and pruned as a whole.
+    pool: Mutex<()>,
+    /// Held while the operator's checkout follows a merge, and while a snapshot of it is taken, so that the
+    /// host's own change is never taken for a worker's.
+    checkout: Mutex<()>,
+    flights: Flights,
+    on_report: OnReport,
+}
+
+fn locked(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    // The mutex guards no data of its own, so a panic of a holder leaves nothing half-changed in it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn config(&self) -> Arc<EffectConfig> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn repo(&self) -> &Repo {
+        &self.setting.repo
+    }
+
+    fn worktrees(&self) -> Worktrees {
+        Worktrees::new(&self.setting.repo)
+    }
+
+    fn fence(&self) -> Result<(), HostError> {
+        (self.setting.fence)()
+    }
+}
+
+/// Performs effects.
+pub struct Performer {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Performer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Performer").field("in_flight", &self.in_flight()).finish()
+    }
+}
+
+impl Performer {
+    /// A performer of one project; starts nothing.
+    pub fn new(setting: Arc<Setting>, on_report: OnReport) -> Performer {
+        let config = RwLock::new(Arc::new(setting.config.clone()));
+        Performer {
+            shared: Arc::new(Shared {
+                setting,
+                config,
+                pool: Mutex::new(()),
+                checkout: Mutex::new(()),
+                flights: Flights::default(),
+                on_report,
+            }),
+        }
+    }
+
+    /// Performs one effect and returns at once. A leased effect ends in exactly one report, whatever happens;
+    /// one whose dispatch is in flight already is the same effect again and is left to run.
+    pub fn perform(&self, effect: Effect) {
+        match effect {
+            Effect::Cancel { dispatch } => {
+                self.shared.flights.cancel(dispatch);
+                chores::start(&self.shared, move |shared| chores::end_processes(shared, dispatch));
+            }
+            Effect::RemoveWorktree { dispatch } => {
+                chores::start(&self.shared, move |shared| chores::remove_worktree(shared, dispatch));
+            }
+            Effect::CreateTarget { branch } => {
+                chores::start(&self.shared, move |shared| chores::create_target(shared, &branch));
+            }
+            // A beat and a notice are the supervisor's.
+            Effect::Wake | Effect::Notify { .. } => {}
+            leased => flight::start(&self.shared, leased),
+        }
+    }
+
+    /// The dispatches whose report has not been told yet, in order.
+    pub fn in_flight(&self) -> Vec<DispatchId> {
+        self.shared.flights.dispatches()
+    }
+
+    /// Takes another configuration for effects that start from now on.
+    pub fn reconfigure(&self, config: EffectConfig) {
+        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    /// Cancels every model that runs, then waits for all threads, at most `grace_ms` milliseconds. What is left
+    /// after that is found as an orphan by the next owner.
+    pub fn shutdown(self, grace_ms: u64) {
+        self.shared.flights.cancel_models();
+        self.shared.flights.wait_for_all(grace_ms);
+    }
+}
+
+/// Performs a leased effect to its end; `flight` reports it.
+fn carry_out(shared: &Arc<Shared>, effect: &Effect, cancel: &crate::process::CancelToken) -> Done {
+    match effect {
+        Effect::Dispatch { dispatch, epoch, route, limit_ms, job } => {
+            let order =
+                dispatch::Order { dispatch: *dispatch, epoch: *epoch, route, limit_ms: *limit_ms, job };
+            dispatch::perform(shared, &order, cancel)
+        }
+        Effect::Commit { dispatch, work, contract, route, .. } => {
+            commit::perform(shared, *dispatch, *work, contract, route).into()
+        }
+        Effect::Check { dispatch, commit, contract, .. } => {
+            check::perform(shared, *dispatch, commit, contract.as_ref(), cancel).into()
+        }
+        Effect::Verify { dispatch, commit, .. } => {
+            check::perform(shared, *dispatch, commit, None, cancel).into()
+        }
+        Effect::Merge { dispatch, contract, head, base, target, known_red, .. } => {
+            let wish = merge::Wish { dispatch: *dispatch, contract, head, base, target, known_red };
+            merge::perform(shared, &wish, cancel).into()
+        }
+        Effect::Refresh { dispatch, contract, head, target, .. } => {
+            refresh::perform(shared, *dispatch, contract, head, target).into()
+        }
+        Effect::Revert { dispatch, contract, commit, target, .. } => {
+            revert::perform(shared, *dispatch, contract, commit, target).into()
+        }
+        Effect::RemoveWorktree { .. }
+        | Effect::Cancel { .. }
+        | Effect::CreateTarget { .. }
+        | Effect::Wake
+        | Effect::Notify { .. } => flight::machine_failure("the effect has no lease").into(),
+    }
+}

@@ -1,0 +1,141 @@
+//! The run record of a dispatch, `.devloop/runs/<dispatch>.json`: written before anything of it runs, so that a
+//! later owner can prove its processes dead. It proves nothing itself; `process::tree` does.
+
+use devloop_core::ids::{DispatchId, Oid, TaskId};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorKind, HostError};
+use crate::process::tree::{ProcessId, TreeRecord, boot_id};
+use crate::store::{Armed, Disk, small};
+
+const VERSION: u32 = 2;
+const LIMIT_BYTES: u64 = 256 * 1024;
+/// How many escaped paths are kept.
+const PATHS_KEPT: usize = 50;
+
+/// What a dispatch was started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Plans; nothing it writes is read.
+    Plan,
+    /// Works on a task.
+    Work,
+    /// Reviews; nothing it writes is read.
+    Review,
+}
+
+impl Role {
+    /// The word in scripts and records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Plan => "plan",
+            Role::Work => "work",
+            Role::Review => "review",
+        }
+    }
+}
+
+/// The first child of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leader {
+    /// Process id, which is also the id of its group.
+    pub pgid: i32,
+    /// When it started, in clock ticks since boot.
+    pub child_started: u64,
+}
+
+/// What is known of one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecord {
+    /// Version of this document.
+    pub version: u32,
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// The epoch of its lease.
+    pub epoch: u32,
+    /// What it does.
+    pub role: Role,
+    /// The task; none for a plan.
+    pub task: Option<TaskId>,
+    /// Boot id when it started.
+    pub boot: Option<String>,
+    /// Value of the marker variable of every descendant.
+    pub marker: String,
+    /// The first child; none before it runs, and for a worker inside this process.
+    pub leader: Option<Leader>,
+    /// The commit it started from.
+    pub before: Oid,
+    /// Where the task's branch stood when the run had ended; none before.
+    pub after: Option<Oid>,
+    /// Paths of the operator's checkout that changed during the run, at most 50.
+    pub escaped: Vec<String>,
+}
+
+impl RunRecord {
+    /// A record of a run that is about to start.
+    pub fn new(dispatch: DispatchId, epoch: u32, role: Role, marker: String, before: Oid) -> RunRecord {
+        RunRecord {
+            version: VERSION,
+            dispatch,
+            epoch,
+            role,
+            task: None,
+            boot: boot_id(),
+            marker,
+            leader: None,
+            before,
+            after: None,
+            escaped: Vec::new(),
+        }
+    }
+
+    /// How its processes are found again.
+    pub fn tree(&self) -> TreeRecord {
+        let leader = self.leader.map(|l| ProcessId { pid: l.pgid, started_ticks: l.child_started });
+        TreeRecord { boot: self.boot.clone(), leader, marker: self.marker.clone() }
+    }
+
+    /// Notes the first child.
+    pub fn set_leader(&mut self, tree: &TreeRecord) {
+        self.leader = tree.leader.map(|l| Leader { pgid: l.pid, child_started: l.started_ticks });
+    }
+
+    /// Notes what changed in the operator's checkout.
+    pub fn set_escaped(&mut self, paths: Vec<String>) {
+        self.escaped = paths;
+        self.escaped.truncate(PATHS_KEPT);
+    }
+
+    /// Writes it durably.
+    ///
+    /// # Errors
+    /// The disk refused.
+    pub fn write(&self, disk: &Disk, armed: &Armed) -> Result<(), HostError> {
+        let json = devloop_wire::canonical(self);
+        Ok(small::write_run(disk, armed, &self.dispatch.to_string(), &json)?)
+    }
+}
+
+/// The run record of a dispatch; `None` when none was written: then nothing of it was ever started.
+///
+/// # Errors
+/// The disk refused, or the record is damaged.
+pub fn read(disk: &Disk, armed: &Armed, dispatch: DispatchId) -> Result<Option<RunRecord>, HostError> {
+    let Some(bytes) = small::read_run(disk, armed, &dispatch.to_string(), LIMIT_BYTES)? else {
+        return Ok(None);
+    };
+    let parsed: Result<RunRecord, _> = serde_json::from_slice(&bytes);
+    match parsed {
+        Ok(record) if record.version == VERSION => Ok(Some(record)),
+        Ok(record) => Err(damaged(armed, dispatch, &format!("it has version {}", record.version))),
+        Err(error) => Err(damaged(armed, dispatch, &error.to_string())),
+    }
+}
+
+fn damaged(armed: &Armed, dispatch: DispatchId, why: &str) -> HostError {
+    let path = armed.runs().join(format!("{dispatch}.json"));
+    HostError::new(ErrorKind::Integrity, format!("the run record cannot be read: {why}")).at(path)
+}

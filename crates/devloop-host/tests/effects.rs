@@ -1,0 +1,14 @@
+//! Effects on real git: every kind, happy and not, with embedded workers. One report each, whatever happens.
+
+#[path = "effects/checks.rs"]
+mod checks;
+#[path = "effects/commits.rs"]
+mod commits;
+#[path = "effects/dispatches.rs"]
+mod dispatches;
+#[path = "effects/ground.rs"]
+mod ground;
+#[path = "effects/merges.rs"]
+mod merges;
+#[path = "effects/recovery.rs"]
+mod recovery;
