@@ -21,14 +21,26 @@ mod hold;
 mod observation;
 mod question;
 mod reason;
+mod run;
+mod session;
 mod state;
 mod task;
 
 pub use convert::{IntoDomain, IntoWit, Refused};
 #[doc(hidden)]
-pub use devloop_core as domain;
-#[doc(hidden)]
 pub use proof::reviewed_head;
+pub use session::{CoreError, Fault, FaultKind, Replayed, Session, Step, replay};
+
+/// Every module with a type that crosses, under one roof for the macros.
+#[doc(hidden)]
+pub mod domain {
+    pub use devloop_core::*;
+
+    /// What is spoken about the alphabet.
+    pub mod run {
+        pub use crate::session::{CoreError, Fault, FaultKind, Replayed, Step};
+    }
+}
 
 /// Converts a part of a value; a refusal names it.
 #[doc(hidden)]
@@ -66,5 +78,6 @@ macro_rules! shapes {
         $crate::reason_shapes!($record $variant $proof $wit);
         $crate::question_shapes!($record $variant $proof $wit);
         $crate::decision_shapes!($record $variant $proof $wit);
+        $crate::run_shapes!($record $variant $proof $wit);
     };
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use devloop_bridge::{IntoDomain, IntoWit};
+use devloop_bridge::{CoreError, IntoDomain, IntoWit, Replayed, Step};
 use devloop_core::decide::{Decision, Input};
 use devloop_core::effect::Effect;
 use devloop_core::event::Event;
@@ -36,6 +36,7 @@ macro_rules! leaves {
 
 leaves! {
     bool: true, false;
+    u8: 0, 255;
     u32: 0, u32::MAX;
     u64: 0, u64::MAX;
     String: String::new(), "a text, \u{e9} and \u{1f600}\0".to_string();
@@ -102,15 +103,15 @@ impl<T: Samples + Clone> Column<T> {
 
 macro_rules! sample_record {
     ($wit:ident, $module:ident :: $name:ident { $($field:ident),+ $(,)? }) => {
-        impl Samples for devloop_core::$module::$name {
+        impl Samples for devloop_bridge::domain::$module::$name {
             fn samples() -> Vec<Self> {
                 $(let $field = Column::new();)+
                 let height = [$($field.height()),+].into_iter().max().unwrap_or(1);
-                let pick = |row| devloop_core::$module::$name { $($field: $field.at(row)),+ };
+                let pick = |row| devloop_bridge::domain::$module::$name { $($field: $field.at(row)),+ };
                 (0..height).map(pick).collect()
             }
         }
-        impl Trip for devloop_core::$module::$name {
+        impl Trip for devloop_bridge::domain::$module::$name {
             fn trip() -> Vec<Self> {
                 trip::<Self, bindings::devloop::core::types::$name>()
             }
@@ -122,7 +123,7 @@ macro_rules! sample_variant {
     ($wit:ident, $module:ident :: $name:ident {
         $($case:ident $(($($part:ident),+))? $({ $($field:ident),+ } $(as $record:ident)?)?),+ $(,)?
     }) => {
-        impl Samples for devloop_core::$module::$name {
+        impl Samples for devloop_bridge::domain::$module::$name {
             fn samples() -> Vec<Self> {
                 let mut all = Vec::new();
                 $({
@@ -138,7 +139,7 @@ macro_rules! sample_variant {
                 all
             }
         }
-        impl Trip for devloop_core::$module::$name {
+        impl Trip for devloop_bridge::domain::$module::$name {
             fn trip() -> Vec<Self> {
                 trip::<Self, bindings::devloop::core::types::$name>()
             }
@@ -194,6 +195,9 @@ fn the_whole_alphabet_comes_back_unchanged() {
     assert!(cases(&Event::trip()) > 40);
     assert!(cases(&Effect::trip()) > 10);
     assert!(cases(&Reason::trip()) > 20);
+    assert_eq!(cases(&CoreError::trip()), 4);
+    assert_eq!(cases(&Step::trip()), 3);
+    assert!(!Replayed::trip().is_empty());
     assert!(!Decision::trip().is_empty());
     assert!(!Question::trip().is_empty());
 }

@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 
-use crate::devloop::core::types::{CoreError, Decision, Event, Input, Question, Recorded, Replayed};
+use crate::devloop::core::types::{CoreError, Decision, Event, Input, Question, Replayed, Step};
 use crate::exports::devloop::core::machine as wit;
 
 struct Hostile;
@@ -46,7 +46,7 @@ fn recurse(depth: u64) -> u64 {
 impl wit::Guest for Hostile {
     type Session = Trouble;
 
-    fn replay(state: Vec<u8>, _: Vec<u8>, _: Vec<Recorded>) -> Result<Vec<Replayed>, CoreError> {
+    fn replay(state: Vec<u8>, _: Vec<u8>, _: Vec<Step>, _: u32) -> Result<Vec<Replayed>, CoreError> {
         Trouble(state).start();
         Ok(Vec::new())
     }
@@ -91,7 +91,17 @@ impl wit::GuestSession for Trouble {
         String::new()
     }
 
-    fn questions(&self) -> Vec<Question> {
+    fn revision(&self) -> u64 {
+        self.start();
+        0
+    }
+
+    fn view(&self, _: u64) -> String {
+        self.start();
+        String::new()
+    }
+
+    fn questions(&self, _: u64) -> Vec<Question> {
         self.start();
         Vec::new()
     }

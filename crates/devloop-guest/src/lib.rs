@@ -1,1 +1,11 @@
-//! Placeholder while the room is being built.
+//! Owns the exports of the component. It must not decide: every call goes to the core through the bridge.
+
+wit_bindgen::generate!({ path: "../../wit", world: "core" });
+
+#[cfg(feature = "hostile")]
+mod hostile;
+#[cfg(not(feature = "hostile"))]
+mod machine;
+
+#[cfg(not(feature = "hostile"))]
+devloop_bridge::bridge!(crate::devloop::core::types);

@@ -46,7 +46,9 @@ fn make(args: &[String]) -> Result<(), Failure> {
     let hostile = build::component(&root, build::Variant::Hostile)?;
     let callable = build::wasip2_program(&root)?;
     if gate::check(&callable).is_ok() {
-        return Err("the import gate let a WASI program pass: it would not notice an open guest either".into());
+        return Err(
+            "the import gate let a WASI program pass: it would not notice an open guest either".into()
+        );
     }
     let wit = inputs::wit_digest(&root)?;
     built.write(&output::Parts {
@@ -54,6 +56,7 @@ fn make(args: &[String]) -> Result<(), Failure> {
         hostile_image: build::image(&hostile, &target)?,
         core,
         hostile,
+        callable_image: build::image(&callable, &target)?,
         callable,
         wit,
         inputs: wanted,

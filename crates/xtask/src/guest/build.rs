@@ -75,7 +75,12 @@ pub fn wasip2_program(root: &Path) -> Result<Vec<u8>, Failure> {
     fs::create_dir_all(&folder).map_err(|e| format!("cannot make {}: {e}", folder.display()))?;
     let program = folder.join("wasip2.wasm");
     let mut rustc = Command::new("rustc");
-    rustc.current_dir(root).args(["--edition=2024", "--target=wasm32-wasip2", "-Copt-level=s", "-Cstrip=symbols"]);
+    rustc.current_dir(root).args([
+        "--edition=2024",
+        "--target=wasm32-wasip2",
+        "-Copt-level=s",
+        "-Cstrip=symbols",
+    ]);
     run(rustc.arg("crates/devloop-guest/probe/wasip2.rs").arg("-o").arg(&program))?;
     Ok(fs::read(&program).map_err(|e| format!("rustc left no {}: {e}", program.display()))?)
 }

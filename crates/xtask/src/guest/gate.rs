@@ -20,7 +20,8 @@ pub fn check(component: &[u8]) -> Result<(), Failure> {
             WorldItem::Function(function) => callable.push(function.name.clone()),
             WorldItem::Interface { id, .. } => {
                 let name = resolve.name_world_key(key);
-                callable.extend(reach(&resolve, &resolve.interfaces[*id]).map(|what| format!("{name} {what}")));
+                callable
+                    .extend(reach(&resolve, &resolve.interfaces[*id]).map(|what| format!("{name} {what}")));
             }
             WorldItem::Type { id, .. } => {
                 if is_resource(&resolve, *id) {
@@ -36,7 +37,8 @@ pub fn check(component: &[u8]) -> Result<(), Failure> {
 }
 
 fn reach<'a>(resolve: &'a Resolve, interface: &'a Interface) -> impl Iterator<Item = String> + 'a {
-    let resources = interface.types.iter().filter(|(_, id)| is_resource(resolve, **id)).map(|(name, _)| name.clone());
+    let resources =
+        interface.types.iter().filter(|(_, id)| is_resource(resolve, **id)).map(|(name, _)| name.clone());
     interface.functions.keys().cloned().chain(resources)
 }
 

@@ -37,10 +37,13 @@ pub fn digest(root: &Path, toolchain: &str) -> Result<String, Failure> {
     Ok(hex(hash))
 }
 
-/// Digest of the WIT package: what an embedder compiled against.
+/// Digest of the WIT package: what an embedder compiled against. It is the digest that `tidy` looks for in the
+/// documents: the texts of the files one after the other, in the order of their names.
 pub fn wit_digest(root: &Path) -> Result<String, Failure> {
     let mut hash = Sha256::new();
-    add(&mut hash, root, &root.join("wit"))?;
+    for file in files(&root.join("wit"))? {
+        hash.update(fs::read(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?);
+    }
     Ok(hex(hash))
 }
 

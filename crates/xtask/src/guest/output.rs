@@ -18,6 +18,8 @@ pub struct Parts {
     pub hostile_image: Vec<u8>,
     /// A WASI program, for tests of the refusal.
     pub callable: Vec<u8>,
+    /// Its image.
+    pub callable_image: Vec<u8>,
     /// Digest of the WIT package.
     pub wit: String,
     /// Digest of the inputs.
@@ -40,23 +42,26 @@ impl Built {
     /// Whether a complete build of exactly these inputs is there.
     pub fn is_current(&self, inputs: &str) -> bool {
         let stamp = fs::read_to_string(self.folder.join(self.stamp()));
-        stamp.is_ok_and(|stamp| stamp == inputs) && self.names().iter().all(|name| self.folder.join(name).is_file())
+        stamp.is_ok_and(|stamp| stamp == inputs)
+            && self.names().iter().all(|name| self.folder.join(name).is_file())
     }
 
     /// Replaces the files. The stamp goes first and comes last: a build cut short is never taken for a complete one.
     pub fn write(&self, parts: &Parts) -> Result<(), Failure> {
-        fs::create_dir_all(&self.folder).map_err(|e| format!("cannot make {}: {e}", self.folder.display()))?;
+        fs::create_dir_all(&self.folder)
+            .map_err(|e| format!("cannot make {}: {e}", self.folder.display()))?;
         let stamp = self.folder.join(self.stamp());
         if stamp.exists() {
             fs::remove_file(&stamp).map_err(|e| format!("cannot remove {}: {e}", stamp.display()))?;
         }
         let digest = inputs::sha256(&parts.core);
-        let contents: [&[u8]; 7] = [
+        let contents: [&[u8]; 8] = [
             &parts.core,
             &parts.core_image,
             &parts.hostile,
             &parts.hostile_image,
             &parts.callable,
+            &parts.callable_image,
             digest.as_bytes(),
             parts.wit.as_bytes(),
         ];
@@ -73,7 +78,7 @@ impl Built {
         format!("inputs.{}", self.target)
     }
 
-    fn names(&self) -> [String; 7] {
+    fn names(&self) -> [String; 8] {
         let target = &self.target;
         [
             "core.wasm".into(),
@@ -81,6 +86,7 @@ impl Built {
             "hostile.wasm".into(),
             format!("hostile.{target}.cwasm"),
             "wasip2.wasm".into(),
+            format!("wasip2.{target}.cwasm"),
             "digest".into(),
             "wit-digest".into(),
         ]
@@ -111,6 +117,7 @@ mod tests {
             hostile: byte(3),
             hostile_image: byte(4),
             callable: byte(5),
+            callable_image: byte(6),
             wit: "w".into(),
             inputs: "i".into(),
         }
