@@ -245,6 +245,24 @@ hold_kinds! {
     QuotaWaitTooLong = "quota_wait_too_long": [Open, Stop];
 }
 
+impl HoldKind {
+    /// Whether `retry` means working again although the task could continue elsewhere.
+    #[must_use]
+    pub fn retry_redoes_work(self) -> bool {
+        matches!(
+            self,
+            HoldKind::NoReviewPass
+                | HoldKind::StaleReviewSha
+                | HoldKind::UnknownReviewSha
+                | HoldKind::SecurityHighRisk
+                | HoldKind::ReviewRequestedReplan
+                | HoldKind::LateCommit
+                | HoldKind::PostMergeRed
+                | HoldKind::Refreshes
+        )
+    }
+}
+
 impl fmt::Display for HoldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.key())

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::hold::{Hold, HoldKey, HoldKind, Subject};
 use crate::ids::{Branch, TaskId};
 use crate::plan::{check_criteria, check_paths};
-use crate::question::offered;
+use crate::question::{goal_branch, offered};
 use crate::reason::{Reason, Refusal};
 use crate::settle::lift_caps;
 use crate::state::{AnswerRecord, Ending, Gate, Grant, GrantScope, Phase};
@@ -132,7 +132,7 @@ fn answer_task(view: &View<'_>, draft: &mut Draft, by: &str, answer: Answer, tas
     match answer {
         Answer::Retry => {
             draft.event(Event::CountersReset { task: id.clone() });
-            if redoes_work(hold.kind) {
+            if hold.kind.retry_redoes_work() {
                 let to = match task.restart_point() {
                     ResumeTo::Rework { .. } => rework(hold.detail.clone()),
                     other => other,
@@ -178,21 +178,6 @@ fn answer_task(view: &View<'_>, draft: &mut Draft, by: &str, answer: Answer, tas
     }
 }
 
-/// Kinds whose `retry` means working again although the task could continue elsewhere.
-fn redoes_work(kind: HoldKind) -> bool {
-    matches!(
-        kind,
-        HoldKind::NoReviewPass
-            | HoldKind::StaleReviewSha
-            | HoldKind::UnknownReviewSha
-            | HoldKind::SecurityHighRisk
-            | HoldKind::ReviewRequestedReplan
-            | HoldKind::LateCommit
-            | HoldKind::PostMergeRed
-            | HoldKind::Refreshes
-    )
-}
-
 fn answer_goal(view: &View<'_>, draft: &mut Draft, answer: Answer) {
     let Some(pending) = &view.state.goal.pending else { return };
     let digest = pending.digest.clone();
@@ -207,8 +192,7 @@ fn answer_goal(view: &View<'_>, draft: &mut Draft, answer: Answer) {
 fn answer_target(view: &View<'_>, draft: &mut Draft, by: &str, answer: Answer, kind: HoldKind) {
     match (kind, answer) {
         (_, Answer::Branch) => {
-            let name = alloc::format!("devloop/goal-{}", view.state.goal.number);
-            if let Ok(branch) = Branch::parse(&name) {
+            if let Ok(branch) = Branch::parse(&goal_branch(view.state)) {
                 draft.event(Event::TargetChosen { branch });
             }
         }

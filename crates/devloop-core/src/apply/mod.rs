@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::hold::Subject;
 use crate::ledger::Certainty;
 use crate::state::{
-    Gate, Goal, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters, Planning, RouteState,
+    Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters, Planning, RouteState,
     Target,
 };
 use crate::task::Stage;
@@ -201,10 +201,7 @@ fn goal(state: &mut LoopState, event: &Event) {
             let open = state.tasks.iter_mut().filter(|t| t.is_live() && !t.is_done());
             open.for_each(|t| t.stage = Stage::Replanning);
         }
-        Event::GoalCompleted { at } => {
-            state.phase = Phase::Complete { at: *at };
-            state.grants.clear();
-        }
+        Event::GoalCompleted { at } => state.phase = Phase::Complete { at: *at },
         Event::GoalArchived => archive(state),
         Event::Paused { by, at } => state.phase = Phase::Paused { by: by.clone(), at: *at },
         Event::Resumed { .. } => {
@@ -228,6 +225,7 @@ fn archive(state: &mut LoopState) {
     }
     state.ledger.entries = kept.into_iter().collect();
     state.ledger.unattributed.retain(|_, u| u.day == day);
+    state.grants.retain(|g| matches!(g.scope, GrantScope::Day(_) | GrantScope::Session(_)));
     state.tasks = crate::state::Tasks::default();
     state.holds.retain(|h| matches!(h.subject, Subject::Route(_)));
     state.planning = Planning::Idle;

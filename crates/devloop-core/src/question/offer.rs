@@ -135,7 +135,7 @@ fn spends(f: &Facts<'_>, answer: Answer) -> bool {
 fn discards(f: &Facts<'_>, answer: Answer) -> bool {
     match answer {
         // A pass that was paid for no longer counts.
-        Answer::Retry => f.is_reviewed() && redoes_work(f.hold.kind),
+        Answer::Retry => f.is_reviewed() && f.hold.kind.retry_redoes_work(),
         Answer::RetryFresh | Answer::Drop => f.tip().is_some(),
         Answer::Accept => f.tip().is_some() && f.hold.kind != HoldKind::PostMergeRed,
         Answer::Replan => match f.subject {
@@ -177,24 +177,9 @@ fn text(f: &Facts<'_>, answer: Answer) -> String {
     }
 }
 
-/// Kinds whose `retry` means working again although the task could continue elsewhere.
-pub(super) fn redoes_work(kind: HoldKind) -> bool {
-    matches!(
-        kind,
-        HoldKind::NoReviewPass
-            | HoldKind::StaleReviewSha
-            | HoldKind::UnknownReviewSha
-            | HoldKind::SecurityHighRisk
-            | HoldKind::ReviewRequestedReplan
-            | HoldKind::LateCommit
-            | HoldKind::PostMergeRed
-            | HoldKind::Refreshes
-    )
-}
-
 /// Where the answer `retry` leads a task.
 pub(super) fn retry_to(f: &Facts<'_>) -> Option<ResumeTo> {
-    f.task.map(|task| if redoes_work(f.hold.kind) { task.restart_point() } else { task.resume_point() })
+    f.task.map(|task| if f.hold.kind.retry_redoes_work() { task.restart_point() } else { task.resume_point() })
 }
 
 fn retry(f: &Facts<'_>) -> String {
