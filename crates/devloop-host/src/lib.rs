@@ -6,6 +6,7 @@ pub mod effects;
 pub mod error;
 pub mod files;
 pub mod git;
+pub mod machine;
 pub mod process;
 pub mod store;
 pub mod worktree;
