@@ -7,7 +7,7 @@ use devloop_core::report::{CommitFault, Outcome};
 use devloop_core::task::clip;
 
 use super::run_record;
-use super::{Shared, prompt, secret};
+use super::{Shared, secret};
 use crate::error::HostError;
 use crate::git::commit::{CommitOutcome, CommitRequest, Trailers, commit, probe, task_ref};
 use crate::git::{GitError, Identity, Scope};
@@ -68,9 +68,13 @@ fn attempt(
         Err(error) => return Ok(refused(CommitFault::ScopeUnknown, error, Vec::new())),
     };
     let before = record.map_or_else(|| contract.base.clone(), |record| record.before);
-    let digest = prompt::contract_digest(contract);
-    let trailers =
-        Trailers { task: &contract.task, dispatch, route: Some(route.as_str()), contract: Some(&digest) };
+    let digest = devloop_wire::contract::digest(contract);
+    let trailers = Trailers {
+        task: &contract.task,
+        dispatch,
+        route: Some(route.as_str()),
+        contract: Some(digest.as_str()),
+    };
     let request = CommitRequest {
         title: &contract.title,
         base: &contract.base,

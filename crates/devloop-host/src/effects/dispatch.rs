@@ -2,8 +2,8 @@
 //! most once; it commits nothing and reads nothing that a planner or reviewer wrote.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use devloop_core::effect::{Contract, Job, Start as WorkStart};
 use devloop_core::ids::{DispatchId, Oid, RouteKey};
@@ -100,10 +100,10 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
         );
         HostError::new(ErrorKind::Config, text)
     })?;
-    let goal = (config.goal)()?;
+    let goal = goal(shared)?;
     let worktree = make_worktree(shared, order)?;
     if let Some(contract) = contract_of(order.job) {
-        write_contract(&worktree, prompt::contract_document(contract).to_string().as_bytes())?;
+        write_contract(&worktree, &devloop_wire::contract::write(contract))?;
     }
     let material = material(shared, order.job, goal, config)?;
     let temporary = tempfile::Builder::new().prefix("devloop-").tempdir();
@@ -117,6 +117,15 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
     };
     let prompt = prompt::of(order.job, &material);
     Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, prompt, base })
+}
+
+fn goal(shared: &Shared) -> Result<String, HostError> {
+    let armed = &shared.setting.armed;
+    let bytes = armed.read_goal(&shared.setting.disk)?;
+    let bytes =
+        bytes.ok_or_else(|| HostError::new(ErrorKind::Config, "there is no goal").at(armed.goal()))?;
+    String::from_utf8(bytes)
+        .map_err(|_| HostError::new(ErrorKind::Config, "the goal is not valid UTF-8").at(armed.goal()))
 }
 
 fn contract_of(job: &Job) -> Option<&Contract> {
@@ -190,7 +199,7 @@ fn run(
     let (disk, armed) = (&shared.setting.disk, &shared.setting.armed);
     let role = role_of(order.job);
     let before_run = look(shared)?;
-    let marker = marker(shared, order.dispatch);
+    let marker = run_record::marker(&shared.setting.armed, order.dispatch);
     let mut record =
         RunRecord::new(order.dispatch, order.epoch, role, marker.clone(), prepared.worktree.head.clone());
     record.task = contract_of(order.job).map(|contract| contract.task.clone());
@@ -203,7 +212,7 @@ fn run(
         // Without the leader the marker still finds every process of the run.
         drop(record.write(disk, armed));
     };
-    let result = prepared.backend.run(&Run {
+    let run = Run {
         dispatch: order.dispatch,
         job: order.job,
         prompt: &prepared.prompt,
@@ -218,9 +227,13 @@ fn run(
         route: order.route,
         identity: &prepared.route.identity,
         started: &started,
-    });
-    let mut record = record.into_inner();
-    match note_traces(shared, &mut record, &before_run) {
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| prepared.backend.run(&run)));
+    let mut record = record.borrow().clone();
+    let noted = note_traces(shared, &mut record, &before_run);
+    // A thread that ends early has ended all the same, and its record says so.
+    let result = result.unwrap_or_else(|panic| resume_unwind(panic));
+    match noted {
         Ok(()) => Ok(result),
         // The outcome cannot be trusted without them; what it used still counts.
         Err(error) => Ok(BackendResult { outcome: machine_failure(error), usage: result.usage }),
@@ -235,6 +248,7 @@ fn look(shared: &Shared) -> Result<Snapshot, HostError> {
 /// Notes where the branch stands now and what was written to in the operator's checkout. A run that wrote through
 /// a folder of its own there cannot hide it behind a later look.
 fn note_traces(shared: &Shared, record: &mut RunRecord, before: &Snapshot) -> Result<(), HostError> {
+    record.ended = true;
     let changed = look(shared)?.changed_since(before);
     let own = |path: &String| path != ".devloop" && !path.starts_with(".devloop/");
     record.set_escaped(changed.iter().map(ToString::to_string).filter(own).collect());
@@ -242,11 +256,4 @@ fn note_traces(shared: &Shared, record: &mut RunRecord, before: &Snapshot) -> Re
         record.after = shared.repo().resolve(&task_ref(task))?;
     }
     record.write(&shared.setting.disk, &shared.setting.armed)
-}
-
-/// A value that no other run on this machine has.
-fn marker(shared: &Shared, dispatch: DispatchId) -> String {
-    let root = devloop_wire::digest_bytes(shared.repo().root().to_string_lossy().as_bytes());
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    format!("{}-{dispatch}-{now:x}", &root.as_str()[..12])
 }

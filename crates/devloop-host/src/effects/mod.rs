@@ -22,6 +22,7 @@ use devloop_core::ids::{DispatchId, RouteKey};
 use devloop_core::policy::Route;
 use devloop_core::report::Report;
 use devloop_core::units::Map;
+use devloop_wire::config_doc::Config;
 
 use crate::error::HostError;
 use crate::git::Repo;
@@ -32,13 +33,11 @@ use flight::{Done, Flights};
 
 /// Asked before each side effect: an owner that was replaced performs nothing more.
 pub type Fence = Arc<dyn Fn() -> Result<(), HostError> + Send + Sync>;
-/// Gives the goal's text at the moment a model is started.
-pub type GoalText = Arc<dyn Fn() -> Result<String, HostError> + Send + Sync>;
 /// Told every report, after it lies in the inbox.
 pub type OnReport = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// What the operator's configuration gives to effects.
-#[derive(Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectConfig {
     /// The checks, each an argv list; none: nothing is checked.
     pub acceptance: Vec<Vec<String>>,
@@ -52,13 +51,18 @@ pub struct EffectConfig {
     pub routes: Map<RouteKey, Route>,
     /// The script of the embedded workers; relative to the project's root.
     pub script: Option<PathBuf>,
-    /// The goal's text.
-    pub goal: GoalText,
 }
 
-impl fmt::Debug for EffectConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EffectConfig").field("acceptance", &self.acceptance).finish_non_exhaustive()
+impl From<&Config> for EffectConfig {
+    fn from(config: &Config) -> EffectConfig {
+        EffectConfig {
+            acceptance: config.acceptance.clone(),
+            check_timeout_ms: u64::from(config.acceptance_timeout_minutes) * 60_000,
+            protected_tests: config.protected_tests.clone(),
+            protected_paths: config.protected_paths.clone(),
+            routes: config.policy().routes,
+            script: config.script.as_ref().map(PathBuf::from),
+        }
     }
 }
 
@@ -74,6 +78,13 @@ pub struct Setting {
     pub config: EffectConfig,
     /// Checked before each side effect.
     pub fence: Fence,
+}
+
+impl Setting {
+    /// Puts it together.
+    pub fn new(repo: Repo, armed: Armed, disk: Disk, config: EffectConfig, fence: Fence) -> Setting {
+        Setting { repo, armed, disk, config, fence }
+    }
 }
 
 impl fmt::Debug for Setting {

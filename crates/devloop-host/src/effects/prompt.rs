@@ -3,7 +3,7 @@
 
 use devloop_core::effect::{Contract, Job};
 use devloop_core::ids::Oid;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const PLAN: &str = include_str!("../../../../templates/prompts/plan.md");
 const IMPLEMENT: &str = include_str!("../../../../templates/prompts/implement.md");
@@ -32,7 +32,7 @@ pub fn of(job: &Job, material: &Material) -> String {
             &[
                 ("goal", quote(&material.goal)),
                 ("base", quote(base.as_str())),
-                ("replaces", replaces.as_ref().map_or_else(|| "null".to_owned(), |c| contract_text(c))),
+                ("replaces", replaces.as_ref().map_or_else(|| "null".to_owned(), contract_text)),
                 ("notes", quote(notes)),
             ],
         ),
@@ -63,27 +63,6 @@ pub fn of(job: &Job, material: &Material) -> String {
     }
 }
 
-/// The document that stands beside the work as `.devloop/CONTRACT.json`.
-pub fn contract_document(contract: &Contract) -> Value {
-    json!({
-        "version": 2,
-        "taskId": contract.task.as_str(),
-        "edition": contract.edition,
-        "title": contract.title,
-        "tier": format!("{:?}", contract.tier),
-        "risk": format!("{:?}", contract.risk).to_lowercase(),
-        "allowedPaths": contract.allowed_paths,
-        "criteria": contract.criteria,
-        "estimate": contract.estimate.map(|e| json!({ "lines": e.lines, "files": e.files })),
-        "base": contract.base.as_str(),
-    })
-}
-
-/// Digest of the contract, as the trailer of a commit names it.
-pub fn contract_digest(contract: &Contract) -> String {
-    devloop_wire::digest_bytes(contract_document(contract).to_string().as_bytes()).to_string()
-}
-
 /// The commit a review must name.
 pub fn reviewed_head(job: &Job) -> Option<&Oid> {
     match job {
@@ -93,7 +72,8 @@ pub fn reviewed_head(job: &Job) -> Option<&Oid> {
 }
 
 fn contract_text(contract: &Contract) -> String {
-    contract_document(contract).to_string()
+    String::from_utf8_lossy(&devloop_wire::canonical(&devloop_wire::contract::document(contract)))
+        .into_owned()
 }
 
 fn quote(text: &str) -> String {

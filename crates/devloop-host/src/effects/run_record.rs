@@ -66,6 +66,8 @@ pub struct RunRecord {
     pub marker: String,
     /// The first child; none before it runs, and for a worker inside this process.
     pub leader: Option<Leader>,
+    /// Whether the run is over.
+    pub ended: bool,
     /// The commit it started from.
     pub before: Oid,
     /// Where the task's branch stood when the run had ended; none before.
@@ -86,6 +88,7 @@ impl RunRecord {
             boot: boot_id(),
             marker,
             leader: None,
+            ended: false,
             before,
             after: None,
             escaped: Vec::new(),
@@ -96,6 +99,11 @@ impl RunRecord {
     pub fn tree(&self) -> TreeRecord {
         let leader = self.leader.map(|l| ProcessId { pid: l.pgid, started_ticks: l.child_started });
         TreeRecord { boot: self.boot.clone(), leader, marker: self.marker.clone() }
+    }
+
+    /// A worker inside the process that started it, not known to be over: it has no process of its own.
+    pub fn is_embedded_and_open(&self) -> bool {
+        self.leader.is_none() && !self.ended
     }
 
     /// Notes the first child.
@@ -127,15 +135,28 @@ pub fn read(disk: &Disk, armed: &Armed, dispatch: DispatchId) -> Result<Option<R
     let Some(bytes) = small::read_run(disk, armed, &dispatch.to_string(), LIMIT_BYTES)? else {
         return Ok(None);
     };
-    let parsed: Result<RunRecord, _> = serde_json::from_slice(&bytes);
-    match parsed {
-        Ok(record) if record.version == VERSION => Ok(Some(record)),
-        Ok(record) => Err(damaged(armed, dispatch, &format!("it has version {}", record.version))),
-        Err(error) => Err(damaged(armed, dispatch, &error.to_string())),
+    let path = armed.runs().join(format!("{dispatch}.json"));
+    parse(&bytes).map(Some).map_err(|error| error.at(path))
+}
+
+/// Reads the document.
+///
+/// # Errors
+/// Integrity, when it is damaged or of another version.
+pub fn parse(bytes: &[u8]) -> Result<RunRecord, HostError> {
+    let damaged =
+        |why: String| HostError::new(ErrorKind::Integrity, format!("the run record cannot be read: {why}"));
+    let record: RunRecord = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+    if record.version == VERSION {
+        Ok(record)
+    } else {
+        Err(damaged(format!("it has version {}", record.version)))
     }
 }
 
-fn damaged(armed: &Armed, dispatch: DispatchId, why: &str) -> HostError {
-    let path = armed.runs().join(format!("{dispatch}.json"));
-    HostError::new(ErrorKind::Integrity, format!("the run record cannot be read: {why}")).at(path)
+/// The value of the marker variable of every process of a dispatch. It follows from project and dispatch, so that
+/// they are found even when their record is lost; a dispatch id is never used again.
+pub fn marker(armed: &Armed, dispatch: DispatchId) -> String {
+    let root = devloop_wire::digest_bytes(armed.root().to_string_lossy().as_bytes());
+    format!("{}-{dispatch}", &root.as_str()[..16])
 }

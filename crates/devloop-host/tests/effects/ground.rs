@@ -109,7 +109,6 @@ impl Ground {
                 (key("missing"), route(Backend::Claude, "anthropic/x")),
             ]),
             script: Some(".devloop/script.json".into()),
-            goal: Arc::new(|| Ok("# Goal\nGreet.\n".to_owned())),
         };
         change(&mut config);
         let owned = Arc::new(AtomicBool::new(true));
