@@ -2,6 +2,7 @@
 
 use super::tree::{Finding, Tree};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
@@ -109,6 +110,25 @@ pub fn wit_digest(tree: &Tree) -> Vec<Finding> {
     }
 }
 
+/// The schemas in the tree are those of the types.
+pub fn schemas(tree: &Tree) -> Vec<Finding> {
+    differing(tree, &crate::schema::documents())
+}
+
+/// Schemas that are missing, differ, or belong to no type any more.
+fn differing(tree: &Tree, wanted: &BTreeMap<String, String>) -> Vec<Finding> {
+    let prefix = format!("{}/", crate::schema::FOLDER);
+    let found = tree.files().filter_map(|(path, text)| Some((path.strip_prefix(&prefix)?, text)));
+    let found: BTreeMap<&str, &str> = found.collect();
+    let stale = found
+        .keys()
+        .filter(|name| !wanted.contains_key(**name))
+        .map(|name| (*name, "is generated from no type"));
+    let differ = wanted.iter().filter(|(name, text)| found.get(name.as_str()) != Some(&text.as_str()));
+    let differ = differ.map(|(name, _)| (name.as_str(), "differs from the types: `cargo xtask schema`"));
+    stale.chain(differ).map(|(name, text)| Finding::new(&format!("{prefix}{name}"), text)).collect()
+}
+
 /// Rewrites what can be generated into documents.
 pub fn fix(tree: &Tree, root: &Path) -> Result<(), String> {
     let Some(text) = tree.text(ARCHITECTURE) else { return Ok(()) };
@@ -152,6 +172,17 @@ mod tests {
                 "docs/A.md:5: the link to gone.md leads nowhere"
             ]
         );
+    }
+
+    #[test]
+    fn schemas_are_compared_both_ways() {
+        let wanted =
+            [("a.json", "1"), ("b.json", "2")].map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let tree =
+            Tree::of(&[("docs/schema/a.json", "1"), ("docs/schema/b.json", "3"), ("docs/schema/c.json", "")]);
+        let found: Vec<String> =
+            super::differing(&tree, &wanted.into()).into_iter().map(|finding| finding.at).collect();
+        assert_eq!(found, ["docs/schema/c.json", "docs/schema/b.json"]);
     }
 
     #[test]

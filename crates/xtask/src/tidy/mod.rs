@@ -39,6 +39,7 @@ const RULES: &[Rule] = &[
     ("paths in documents", docs::paths),
     ("commands in documents", commands::named),
     ("WIT digest", docs::wit_digest),
+    ("schemas of documents", docs::schemas),
     ("invariants have tests", invariants::named_tests),
 ];
 
@@ -60,7 +61,10 @@ pub fn run(args: &[String]) -> Result<(), String> {
     let root = crate::tools::root();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {}
-        ["--fix"] => docs::fix(&Tree::load(&root)?, &root)?,
+        ["--fix"] => {
+            docs::fix(&Tree::load(&root)?, &root)?;
+            crate::schema::run(&[])?;
+        }
         _ => return Err("usage: cargo xtask tidy [--fix]".to_owned()),
     }
     let tree = Tree::load(&root)?;
