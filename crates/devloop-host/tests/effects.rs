@@ -4,6 +4,8 @@
 mod checks;
 #[path = "effects/commits.rs"]
 mod commits;
+#[path = "effects/demo.rs"]
+mod demo;
 #[path = "effects/dispatches.rs"]
 mod dispatches;
 #[path = "effects/ground.rs"]

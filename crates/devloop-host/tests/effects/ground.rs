@@ -123,16 +123,21 @@ impl Ground {
                 false => Err(HostError::new(ErrorKind::Busy, "another supervisor owns the project")),
             }),
         });
+        Ground { owned, ..Self::over(dir, setting) }
+    }
+
+    /// A performer over a project that lies in `dir`.
+    pub fn over(dir: tempfile::TempDir, setting: Arc<Setting>) -> Ground {
         let (performer, reports) = performer(&setting);
         Ground {
             _dir: dir,
-            root,
-            repo,
+            root: setting.repo.root().to_path_buf(),
+            repo: setting.repo.clone(),
             performer,
             setting,
             reports,
             early: Mutex::default(),
-            owned,
+            owned: Arc::new(AtomicBool::new(true)),
             next: Mutex::new(1),
         }
     }
@@ -195,7 +200,11 @@ impl Ground {
 
     pub fn start_work(&self, contract: &Contract, start: Start) -> DispatchId {
         let job = Job::Work { contract: contract.clone(), start, notes: String::new() };
-        self.dispatch("worker", 60_000, job)
+        self.dispatch(self.worker(), 60_000, job)
+    }
+
+    fn worker(&self) -> &'static str {
+        if self.setting.config.routes.contains_key(&key("worker")) { "worker" } else { "T1" }
     }
 
     /// Waits for the report of a dispatch; others that come meanwhile are kept.
@@ -220,7 +229,7 @@ impl Ground {
     }
 
     pub fn commit_effect(&self, dispatch: DispatchId, work: DispatchId, contract: &Contract) -> Effect {
-        let (contract, route) = (contract.clone(), key("worker"));
+        let (contract, route) = (contract.clone(), key(self.worker()));
         Effect::Commit { dispatch, epoch: 1, work, contract, route }
     }
 
