@@ -1,5 +1,5 @@
-//! BUDGET.json: the limits in force, under the names of the configuration, so that the command line judges with the
-//! numbers of the profile. It must not decide which limits those are.
+//! BUDGET.json: the limits in force, under the names of the configuration, so that the command line judges
+//! with the numbers of the profile. It must not decide which limits those are.
 
 use devloop_core::policy::Limits;
 

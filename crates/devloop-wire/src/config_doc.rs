@@ -1,5 +1,6 @@
-//! The configuration: `.devloop/config.json` and the plugin's `config` block, which share one shape. Read here, judged
-//! here, turned into the core's policy here. It must not look at the world: whether a script exists is the host's.
+//! The configuration: `.devloop/config.json` and the plugin's `config` block, which share one shape. Read
+//! here, judged here, turned into the core's policy here. It must not look at the world: whether a script
+//! exists is the host's.
 
 use std::fmt;
 
@@ -122,7 +123,8 @@ pub struct Config {
     pub tick_interval_ms: u32,
     /// Which adapter runs.
     pub agent_backend: AgentBackend,
-    /// Every route: `planner`, `reviewer`, `T0` to `T3` unless they name another, and those of the key `routes`.
+    /// Every route: `planner`, `reviewer`, `T0` to `T3` unless they name another, and those of the key
+    /// `routes`.
     pub routes: Map<RouteKey, RouteConfig>,
     /// The route that plans.
     pub planner: RouteKey,
@@ -173,8 +175,8 @@ pub fn parse(bytes: &[u8]) -> Result<Config, Vec<ConfigFault>> {
     Ok(config)
 }
 
-/// Reads a configuration that must not fail: wrong numbers become their default, wrong amounts of money become zero,
-/// unknown keys are left out, and any other fault closes every route. All of it is reported.
+/// Reads a configuration that must not fail: wrong numbers become their default, wrong amounts of money
+/// become zero, unknown keys are left out, and any other fault closes every route. All of it is reported.
 #[must_use]
 pub fn repair(value: &serde_json::Value) -> (Config, Vec<ConfigFault>) {
     repair_node(&Node::of(value))
@@ -188,9 +190,7 @@ pub fn repair_text(bytes: &[u8]) -> (Config, Vec<ConfigFault>) {
         Err(what) => {
             let what = format!("{what}; every route is closed until it is mended");
             let fault = ConfigFault { path: String::new(), what, weight: Weight::Closing };
-            let mut config = Config::default();
-            config.warnings = vec![fault.clone()];
-            (config, vec![fault])
+            (Config { warnings: vec![fault.clone()], ..Config::default() }, vec![fault])
         }
     }
 }

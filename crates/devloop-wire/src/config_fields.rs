@@ -1,5 +1,5 @@
-//! Reading single fields of a configuration: each refusal has its path, its rule and, for a wrong word, the nearest
-//! right one. It must not know what a field means.
+//! Reading single fields of a configuration: each refusal has its path, its rule and, for a wrong word, the
+//! nearest right one. It must not know what a field means.
 
 use devloop_core::units::UsdMicros;
 

@@ -41,7 +41,8 @@ const MAX_MINUTES: u32 = 525_600;
 /// The longest list of checks, and of arguments of one.
 const MAX_ARGV: usize = 256;
 
-/// Reads a whole configuration. The result is usable in any case; the faults say what is not as it was written.
+/// Reads a whole configuration. The result is usable in any case; the faults say what is not as it was
+/// written.
 pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
     let mut faults = Faults::default();
     let empty = Node::Map(Vec::new());

@@ -355,7 +355,8 @@ fn route_word(faults: &mut Faults, f: &Fields<'_>, key: &str, slash: bool) -> Op
     Some(text)
 }
 
-/// Dollars per million tokens; with `unit` `usd_micros` millionths of a dollar. Cache prices default to the input's.
+/// Dollars per million tokens; with `unit` `usd_micros` millionths of a dollar. Cache prices default to the
+/// input's.
 fn price(faults: &mut Faults, f: &Fields<'_>) -> Option<Price> {
     let keys = &["unit", "input", "cacheRead", "cacheWrite", "output"];
     let p = faults.fields(f.get("price")?, &f.at("price"), keys);

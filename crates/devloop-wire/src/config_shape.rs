@@ -1,5 +1,5 @@
-//! The shape of a configuration as types, for its JSON Schema only: reading and judging it is `config_read`'s work.
-//! A test compares the keys of the two.
+//! The shape of a configuration as types, for its JSON Schema only: reading and judging it is
+//! `config_read`'s work. A test compares the keys of the two.
 #![allow(dead_code, reason = "described, never made")]
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ enum Routed {
 #[schemars(untagged)]
 enum RouteOrName {
     Name(String),
-    Route(RouteShape),
+    Route(Box<RouteShape>),
 }
 
 /// Where work may go.

@@ -1,4 +1,5 @@
-//! CONTRACT.json: a task's frozen terms as they lie beside its work, and their digest. It must not freeze them.
+//! CONTRACT.json: a task's frozen terms as they lie beside its work, and their digest. It must not freeze
+//! them.
 
 use devloop_core::effect::Contract;
 use devloop_core::ids::{Digest, Identity, Oid, TaskId};

@@ -1,5 +1,5 @@
-//! The `<devloop_result>` envelope, version 1: what a planner, a worker or a reviewer returns. Parsed strictly; when in
-//! doubt there is no verdict. It must not judge a plan or a review: the core does.
+//! The `<devloop_result>` envelope, version 1: what a planner, a worker or a reviewer returns. Parsed
+//! strictly; when in doubt there is no verdict. It must not judge a plan or a review: the core does.
 
 use std::fmt;
 
@@ -84,7 +84,8 @@ pub enum NoEnvelope {
 }
 
 impl NoEnvelope {
-    /// Whether one more run that asks for nothing but the envelope makes sense: the model knows the form and missed it.
+    /// Whether one more run that asks for nothing but the envelope makes sense: the model knows the form
+    /// and missed it.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
         !matches!(self, NoEnvelope::Absent)
@@ -108,9 +109,9 @@ impl fmt::Display for NoEnvelope {
 
 impl std::error::Error for NoEnvelope {}
 
-/// Finds and reads the one envelope of an output. A text that is one JSON object as a whole is read as it is; else
-/// exactly one tagged envelope counts. Equal ones count as one. Tags at the start of a line outrank tags that are
-/// indented, quoted or inside a sentence: those are examples.
+/// Finds and reads the one envelope of an output. A text that is one JSON object as a whole is read as it
+/// is; else exactly one tagged envelope counts. Equal ones count as one. Tags at the start of a line
+/// outrank tags that are indented, quoted or inside a sentence: those are examples.
 ///
 /// # Errors
 /// [`NoEnvelope`].

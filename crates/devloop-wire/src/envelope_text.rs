@@ -21,11 +21,13 @@ pub(crate) struct Block {
     pub range: Range<usize>,
     /// The JSON object between the tags; none when there is no whole one.
     pub json: Option<String>,
-    /// Whether the start tag stands at the very start of a line. Examples are indented, quoted or inside a sentence.
+    /// Whether the start tag stands at the very start of a line. Examples are indented, quoted or inside a
+    /// sentence.
     pub own_line: bool,
 }
 
-/// Every block of a text, in order, at most one more than [`MAX_BLOCKS`]. Tags inside the strings of a block do not start blocks of their own.
+/// Every block of a text, in order, at most one more than [`MAX_BLOCKS`]. Tags inside the strings of a
+/// block do not start blocks of their own.
 pub(crate) fn blocks(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut from = 0;

@@ -1,8 +1,8 @@
 //! Lines of EVENTS.jsonl, version 2, and the chain that ties them together. It must not fold or keep lines.
 //!
-//! Every line ends in `,"chain":"<64 hex digits>"}`. The chain is SHA-256 over the chain before (as hex text, empty
-//! before the very first line) and the line's own bytes without that field, so it can be checked without knowing what
-//! a line says, also on lines that another core wrote.
+//! Every line ends in `,"chain":"<64 hex digits>"}`. The chain is SHA-256 over the chain before (as hex
+//! text, empty before the very first line) and the line's own bytes without that field, so it can be
+//! checked without knowing what a line says, also on lines that another core wrote.
 
 use devloop_core::event::Event;
 use devloop_core::ids::Digest;
@@ -58,7 +58,8 @@ pub struct EventLine {
     pub revision: u64,
     /// Wall time in milliseconds.
     pub at: WallMs,
-    /// Who: `loop/<instance>` of a supervisor, or the operator's surface, for example `cli`; at most 200 characters.
+    /// Who: `loop/<instance>` of a supervisor, or the operator's surface, for example `cli`; at most 200
+    /// characters.
     pub by: String,
     /// Why.
     pub reason: Reason,
@@ -199,8 +200,8 @@ pub fn verify(previous: &str, bytes: &[u8]) -> Result<Digest, DocError> {
     Err(DocError::defect(DOCUMENT, "chain", "the chain does not follow from the line before it"))
 }
 
-/// Checks a run of lines, the first of which follows from `previous`: chains, and that every event line is one
-/// revision further than the line before it, and every first line of a segment repeats its revision.
+/// Checks a run of lines, the first of which follows from `previous`: chains, and that every event line is
+/// one revision further than the line before it, and every first line of a segment repeats its revision.
 ///
 /// # Errors
 /// The number of the line in the run, from 1, and what is wrong with it.
@@ -273,8 +274,8 @@ pub fn parse_line(bytes: &[u8]) -> Result<EventLine, DocError> {
     Ok(line)
 }
 
-/// Reads the first line of a segment. Its `state_digest` is compared only when `core` is the digest of the core that
-/// reads it: another core may write the same state in another form.
+/// Reads the first line of a segment. Its `state_digest` is compared only when `core` is the digest of the
+/// core that reads it: another core may write the same state in another form.
 ///
 /// # Errors
 /// [`DocError`]: legacy, newer, torn or a defect.

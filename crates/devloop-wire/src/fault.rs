@@ -55,7 +55,8 @@ impl DocError {
     #[must_use]
     pub fn newer(document: &'static str, version: u64, known: u64) -> Self {
         let what = format!(
-            "it has version {version}, written by a newer DevLoop; this one knows versions up to {known}: update DevLoop"
+            "it has version {version}, written by a newer DevLoop; this one knows versions up to {known}: \
+             update DevLoop"
         );
         DocError { document, path: String::new(), what, fault: Fault::Newer { version } }
     }

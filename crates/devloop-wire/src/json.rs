@@ -5,14 +5,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use crate::fault::{DocError, Fault};
+use crate::fault::DocError;
 use crate::numbers;
 
-/// Canonical JSON: compact, fields in the order of the type, maps ordered by key. The same value gives the same bytes
-/// on every machine, so digests are taken of these bytes.
+/// Canonical JSON: compact, fields in the order of the type, maps ordered by key. The same value gives the
+/// same bytes on every machine, so digests are taken of these bytes.
 #[must_use]
 pub fn canonical<T: Serialize>(value: &T) -> Vec<u8> {
-    // Serializing fails only for maps whose keys are not text and for failing writers; no document has either.
+    // Serializing fails only for maps whose keys are not text and for failing writers; no document has
+    // either.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
@@ -39,8 +40,9 @@ pub fn digest_parts(parts: &[&[u8]]) -> Digest {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Reads a whole document of one type: trailing text, unknown fields, wrong types and numbers above 2^53 - 1 are
-/// refused with their path. `prefix` is the path of the text inside its document; empty for a whole document.
+/// Reads a whole document of one type: trailing text, unknown fields, wrong types and numbers above 2^53 -
+/// 1 are refused with their path. `prefix` is the path of the text inside its document; empty for a whole
+/// document.
 ///
 /// # Errors
 /// [`DocError`] of kind torn or defect.
@@ -49,9 +51,9 @@ pub fn read<T: DeserializeOwned>(document: &'static str, prefix: &str, bytes: &[
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let value: T = serde_path_to_error::deserialize(&mut source).map_err(|error| {
         let path = error.path().to_string();
-        refuse(document, at(if path == "." { "" } else { &path }), error.inner())
+        refuse(document, bytes, at(if path == "." { "" } else { &path }), error.inner())
     })?;
-    source.end().map_err(|error| refuse(document, at(""), &error))?;
+    source.end().map_err(|error| refuse(document, bytes, at(""), &error))?;
     match numbers::first_too_large(bytes) {
         Some(path) => {
             Err(DocError::defect(document, at(&path), "the number is above 9007199254740991 (2^53 - 1)"))
@@ -69,10 +71,16 @@ fn join(prefix: &str, path: &str) -> String {
     }
 }
 
-fn refuse(document: &'static str, path: String, error: &serde_json::Error) -> DocError {
-    let fault = if error.is_data() { Fault::Defect } else { Fault::Torn };
-    let path = if fault == Fault::Torn { String::new() } else { path };
-    DocError { document, path, what: error.to_string(), fault }
+fn refuse(document: &'static str, bytes: &[u8], path: String, error: &serde_json::Error) -> DocError {
+    let text = error.to_string();
+    if error.is_data() {
+        return DocError::defect(document, path, text);
+    }
+    // A number where a word belongs reads like a syntax error, but the document is whole.
+    match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+        Ok(_) => DocError::defect(document, path, format!("the value has the wrong type: {text}")),
+        Err(_) => DocError::torn(document, text),
+    }
 }
 
 /// The two ways a document says its version: ours and the journal's short one.
@@ -92,8 +100,8 @@ pub fn require_version(document: &'static str, bytes: &[u8], known: u64) -> Resu
     }
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let found: Version = serde_path_to_error::deserialize(&mut source)
-        .map_err(|error| refuse(document, error.path().to_string(), error.inner()))?;
-    source.end().map_err(|error| refuse(document, String::new(), &error))?;
+        .map_err(|error| refuse(document, bytes, error.path().to_string(), error.inner()))?;
+    source.end().map_err(|error| refuse(document, bytes, String::new(), &error))?;
     let (name, value) = match (&found.version, &found.v) {
         (Some(value), None) => ("version", value),
         (None, Some(value)) => ("v", value),

@@ -2,8 +2,8 @@
 
 use devloop_core::units::{MAX_NUMBER, UsdMicros};
 
-/// Reads an amount of US dollars: a decimal number, with an exponent if need be. Digits behind the sixth decimal
-/// round up, so that a cap or a price is never taken for less than what was typed.
+/// Reads an amount of US dollars: a decimal number, with an exponent if need be. Digits behind the sixth
+/// decimal round up, so that a cap or a price is never taken for less than what was typed.
 ///
 /// # Errors
 /// The rule that the text breaks.

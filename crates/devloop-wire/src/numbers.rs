@@ -1,5 +1,5 @@
-//! Finds numbers that JSON readers elsewhere could not hold exactly. Works on the text, so that no type can forget to
-//! check; the text must be known to be valid JSON.
+//! Finds numbers that JSON readers elsewhere could not hold exactly. Works on the text, so that no type can
+//! forget to check; the text must be known to be valid JSON.
 
 use devloop_core::units::MAX_NUMBER;
 

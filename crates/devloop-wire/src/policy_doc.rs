@@ -31,7 +31,8 @@ struct In<'a> {
     policy: &'a RawValue,
 }
 
-/// The policy with the digest of its content: SHA-256 of the canonical document in which the digest is 64 zeros.
+/// The policy with the digest of its content: SHA-256 of the canonical document in which the digest is 64
+/// zeros.
 #[must_use]
 pub fn seal(mut policy: Policy) -> Policy {
     policy.digest = Digest::parse(NO_DIGEST).expect("64 zeros are a digest");

@@ -1,4 +1,5 @@
-//! What types alone cannot promise of a state that was read: names that point at each other. It must not repair.
+//! What types alone cannot promise of a state that was read: names that point at each other. It must not
+//! repair.
 
 use devloop_core::hold::{MAX_ITEMS, Subject};
 use devloop_core::ids::DispatchId;
@@ -48,8 +49,8 @@ fn lease_fault(state: &LoopState, id: DispatchId, lease: &Lease) -> Found {
         Subject::Planning if lease.op != Op::Plan => {
             found(at("op"), "planning takes no other operation than plan")
         }
-        Subject::Target if !matches!(lease.op, Op::Check | Op::Verify) => {
-            found(at("op"), "the target takes no other operation than check and verify")
+        Subject::Target if lease.op != Op::Check => {
+            found(at("op"), "the target takes no other operation than check")
         }
         Subject::Task(_) | Subject::Planning | Subject::Target => None,
         Subject::Route(_) | Subject::Goal | Subject::Loop => {
@@ -94,6 +95,9 @@ fn planning_fault(state: &LoopState) -> Found {
         // Without a hold nobody would be asked, and planning would stand still for ever.
         Planning::Held { .. } if !state.is_held(&Subject::Planning) => {
             found("planning".into(), "it is held, but there is no hold on subject planning")
+        }
+        Planning::Idle | Planning::Wanted { .. } if state.is_held(&Subject::Planning) => {
+            found("planning".into(), "there is a hold on subject planning, but it is not held")
         }
         Planning::Held { .. } | Planning::Idle | Planning::Wanted { .. } => None,
     }

@@ -1,8 +1,8 @@
 //! STATE.json, version 2: the state with where it stands in the journal. It must not repair anything.
 //!
-//! Two forms of one document. The saved form is `{"version":2,"state":{...}}`: what the component opens and saves, and
-//! what a state's digest is taken of. The file adds `chain` (the journal line it follows from) and `digest` in front
-//! of the state, so that an edit by hand is noticed.
+//! Two forms of one document. The saved form is `{"version":2,"state":{...}}`: what the component opens and
+//! saves, and what a state's digest is taken of. The file adds `chain` (the journal line it follows from)
+//! and `digest` in front of the state, so that an edit by hand is noticed.
 
 use devloop_core::ids::Digest;
 use devloop_core::state::LoopState;

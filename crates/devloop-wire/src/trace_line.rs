@@ -1,5 +1,5 @@
-//! Lines of TRACE.jsonl, version 2: the exact inputs of decisions with what was decided, for replay. It is never an
-//! authority over the state, and it must not be needed to open a project.
+//! Lines of TRACE.jsonl, version 2: the exact inputs of decisions with what was decided, for replay. It is
+//! never an authority over the state, and it must not be needed to open a project.
 
 use devloop_core::decide::{Decision, Input};
 use devloop_core::ids::Digest;

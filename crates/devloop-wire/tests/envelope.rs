@@ -127,7 +127,8 @@ fn plans_are_read_in_their_old_and_new_words() {
     let new = r#"{"version":1,"kind":"plan","tasks":[{"id":"a","title":"A","tier":"T0","risk":"low",
         "dependsOn":["b"],"allowedPaths":["a/**"],"criteria":["works"],"estimate":{"lines":3,"files":1}}]}"#;
     let old = r#"{"version":1,"kind":"plan","tasks":[{"id":"a","title":"A","tier":"T0","risk":"low","why":"?",
-        "depends_on":["b"],"allowed_paths":["a/**"],"acceptance":["works"],"estimate":{"lines":3,"files":1}}]}"#;
+        "depends_on":["b"],"allowed_paths":["a/**"],"acceptance":["works"],
+        "estimate":{"lines":3,"files":1}}]}"#;
     let Envelope::Plan { tasks } = envelope::parse(&tagged(new)).unwrap() else { panic!("no plan") };
     assert_eq!(envelope::parse(&tagged(old)).unwrap(), Envelope::Plan { tasks: tasks.clone() });
     assert_eq!(tasks[0].depends_on, ["b"]);

@@ -83,7 +83,8 @@ pub fn hold(kind: HoldKind) -> Hold {
     }
 }
 
-/// The lines of a small story: a goal, a plan of three tasks, one worked on, one held, and a hold on the target.
+/// The lines of a small story: a goal, a plan of three tasks, one worked on, one held, and a hold on the
+/// target.
 pub fn story() -> Vec<Vec<Event>> {
     let d = DispatchId;
     vec![
