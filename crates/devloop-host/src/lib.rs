@@ -2,11 +2,21 @@
 
 pub mod backend;
 pub mod clock;
+pub mod command;
+pub mod doctor;
 pub mod effects;
 pub mod error;
 pub mod files;
 pub mod git;
 pub mod machine;
+pub mod observe;
 pub mod process;
+pub mod replay;
+pub mod session;
+pub mod settings;
+pub mod shared;
 pub mod store;
+pub mod supervisor;
+pub mod view;
+pub mod watch;
 pub mod worktree;

@@ -12,9 +12,7 @@ use super::flight::machine_failure;
 use super::{EffectConfig, Shared, locked};
 use crate::backend::stopped;
 use crate::error::{ErrorKind, HostError};
-use crate::git::commit::TREE_LIMIT_MS;
-use crate::git::inspect::changed_between;
-use crate::git::path::Entry;
+use crate::git::restore::restore_protected;
 use crate::git::{Oid, Repo, Scope};
 use crate::process::{self, CancelToken, ChildEnv, Exit, Folders, Sink, Spec, StopPlan};
 use crate::worktree::Removal;
@@ -24,20 +22,13 @@ const OUTPUT_CHARS: usize = 8_000;
 /// Commands that a report names.
 const COMMANDS_SHOWN: usize = 50;
 
-/// What is checked, and where protected tests come from.
+/// What is checked.
 pub(super) struct Subject<'a> {
     /// The commit to check out.
     pub commit: &'a Oid,
-    /// The change that may have touched protected tests, if there is one.
-    pub change: Option<TaskChange<'a>>,
-}
-
-/// A task's change between two commits and where its protected tests are taken from.
-pub(super) struct TaskChange<'a> {
-    pub base: &'a Oid,
-    pub head: &'a Oid,
-    pub restore_from: &'a Oid,
-    pub allowed: &'a [String],
+    /// For a task's change: the commit it is measured from, and the paths it may change. Protected tests outside
+    /// them are put back as that commit has them.
+    pub change: Option<(&'a Oid, &'a [String])>,
 }
 
 /// Checks a commit of a task, or of the target when there is no contract.
@@ -48,12 +39,7 @@ pub(super) fn perform(
     contract: Option<&Contract>,
     cancel: &CancelToken,
 ) -> Outcome {
-    let change = contract.map(|c| TaskChange {
-        base: &c.base,
-        head: commit,
-        restore_from: &c.base,
-        allowed: &c.allowed_paths,
-    });
+    let change = contract.map(|c| (&c.base, c.allowed_paths.as_slice()));
     match run_checks(shared, dispatch, &Subject { commit, change }, cancel) {
         Ok(Some(outcome)) => Outcome::Checked(outcome),
         Ok(None) => stopped(FailureClass::Cancelled),
@@ -112,48 +98,22 @@ fn checkout(
         pool.remove(dispatch, Removal::Throwaway)?;
         pool.add_detached(dispatch, subject.commit)?
     };
-    if let Some(change) = &subject.change {
-        let touched = protected_changes(shared.repo(), config, change.base, change.head, change.allowed)?;
-        restore(&worktree.tree, change.restore_from, &touched)?;
+    if let (Some((base, allowed)), Some(protected)) = (subject.change, protected_scope(config)?) {
+        let contract = scope_of(allowed, "allowedPaths")?;
+        restore_protected(&worktree.tree, base, subject.commit, &protected, &contract)?;
     }
     Ok(worktree.tree)
 }
 
-/// Entries of a change that match a protected glob and none of the allowed ones.
-pub(super) fn protected_changes(
-    repo: &Repo,
-    config: &EffectConfig,
-    base: &Oid,
-    head: &Oid,
-    allowed: &[String],
-) -> Result<Vec<Entry>, HostError> {
-    if config.protected_tests.is_empty() {
-        return Ok(Vec::new());
-    }
-    let scope = |globs: &[String]| {
-        Scope::new(globs, &[] as &[&str])
-            .map_err(|error| HostError::new(ErrorKind::Config, error.to_string()).in_field("protectedTests"))
-    };
-    let (protected, allowed) = (scope(&config.protected_tests)?, scope(allowed)?);
-    let inside = |scope: &Scope, entry: &Entry| scope.violations(std::slice::from_ref(entry)).is_empty();
-    let entries = changed_between(repo, base, head)?;
-    Ok(entries.into_iter().filter(|e| inside(&protected, e) && !inside(&allowed, e)).collect())
+/// The protected tests; none when no globs are configured.
+pub(super) fn protected_scope(config: &EffectConfig) -> Result<Option<Scope>, HostError> {
+    let globs = &config.protected_tests;
+    (!globs.is_empty()).then(|| scope_of(globs, "protectedTests")).transpose()
 }
 
-/// Gives the paths the content they have in `from`; what is not there is removed.
-fn restore(tree: &Repo, from: &Oid, touched: &[Entry]) -> Result<(), HostError> {
-    for entry in touched {
-        let path = entry.path.as_path().as_os_str();
-        let listed =
-            tree.call(["ls-tree".as_ref(), "--name-only".as_ref(), from.as_str().as_ref(), path]).ok()?;
-        let words: Vec<OsString> = if !listed.is_empty() {
-            vec!["checkout".into(), "--quiet".into(), from.as_str().into(), "--".into(), path.into()]
-        } else {
-            vec!["rm".into(), "--quiet".into(), "--force".into(), "--".into(), path.into()]
-        };
-        tree.call(words).limit_ms(TREE_LIMIT_MS).ok()?;
-    }
-    Ok(())
+fn scope_of(globs: &[String], field: &str) -> Result<Scope, HostError> {
+    Scope::new(globs, &[] as &[&str])
+        .map_err(|error| HostError::new(ErrorKind::Config, error.to_string()).in_field(field))
 }
 
 enum Verdict {

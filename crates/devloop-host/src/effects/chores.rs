@@ -13,7 +13,7 @@ use crate::error::HostError;
 use crate::git::inspect::worktrees;
 use crate::process::tree::{alive, kill_tree};
 use crate::store::small;
-use crate::worktree::{Removal, Worktrees};
+use crate::worktree::{Removal, WorktreeError, Worktrees};
 
 /// How long the processes of a dead owner's run may take to vanish, in awake milliseconds.
 const KILL_LIMIT_MS: u64 = 5_000;
@@ -77,7 +77,12 @@ pub(super) fn remove_worktree(shared: &Shared, dispatch: DispatchId) -> Result<(
     if shared.flights.contains(dispatch) {
         return Ok(());
     }
-    shared.worktrees().remove(dispatch, how)?;
+    let pool = shared.worktrees();
+    match pool.remove(dispatch, how) {
+        // A folder that git does not know may hold unseen work.
+        Err(WorktreeError::NotRegistered { .. }) => drop(pool.set_aside(dispatch)?),
+        removed => drop(removed?),
+    }
     Ok(small::remove_run(armed, &dispatch.to_string())?)
 }
 

@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use devloop_core::effect::{Contract, Job, Start as WorkStart};
-use devloop_core::ids::{DispatchId, Oid, RouteKey};
+use devloop_core::ids::{DispatchId, Oid, RouteKey, TaskId};
 use devloop_core::policy::Route;
 use devloop_core::report::Outcome;
 use devloop_core::task::clip;
 
-use super::check::protected_changes;
+use super::check::protected_scope;
 use super::flight::{Done, machine_failure};
 use super::prompt::{self, Material};
 use super::run_record::{self, Role, RunRecord};
@@ -19,10 +19,10 @@ use super::{EffectConfig, Shared, chores, locked};
 use crate::backend::{self, BackendResult, Ground, Run, role_of};
 use crate::error::{ErrorKind, HostError};
 use crate::git::commit::task_ref;
-use crate::git::inspect::diff_text;
+use crate::git::inspect::{changed_between, diff_text};
 use crate::git::status::{Snapshot, snapshot};
 use crate::process::{CancelToken, Deadline, Folders};
-use crate::worktree::{Removal, Start, Worktree, write_contract};
+use crate::worktree::{Removal, Start, Worktree, Worktrees, write_contract};
 
 /// Bytes of a patch that a reviewer is given.
 const DIFF_BYTES: usize = 200 * 1024;
@@ -158,11 +158,23 @@ fn make_worktree(shared: &Shared, order: &Order<'_>) -> Result<Worktree, HostErr
                     pool.add_for_task(dispatch, &contract.task, Start::New { base })?
                 }
                 WorkStart::Continue { tip } => {
+                    continue_at(shared, &pool, &contract.task, tip)?;
                     pool.add_for_task(dispatch, &contract.task, Start::At { head: tip })?
                 }
             }
         }
     })
+}
+
+/// Puts the branch back on the last host commit. What stands there instead was committed by somebody else, a worker
+/// perhaps, and was never judged: it is kept as a retired branch.
+fn continue_at(shared: &Shared, pool: &Worktrees, task: &TaskId, tip: &Oid) -> Result<(), HostError> {
+    let (repo, branch) = (shared.repo(), task_ref(task));
+    if repo.resolve(&branch)?.as_ref() != Some(tip) {
+        pool.retire_branch(task)?;
+        repo.swap_ref(&branch, tip, None, "devloop: continue")?;
+    }
+    Ok(())
 }
 
 fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> Result<Material, HostError> {
@@ -182,8 +194,10 @@ fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> 
         let text = diff_text(repo, base, head, DIFF_BYTES)?;
         material.diff = String::from_utf8_lossy(&text.patch).into_owned();
         material.omitted = text.omitted.iter().map(ToString::to_string).collect();
-        let touched = protected_changes(repo, config, base, head, &[])?;
-        material.protected = touched.iter().map(|e| e.path.to_string()).collect();
+        if let Some(protected) = protected_scope(config)? {
+            let touched = changed_between(repo, base, head)?.into_iter().filter(|e| protected.covers(&e.path));
+            material.protected = touched.map(|e| e.path.to_string()).collect();
+        }
     }
     Ok(material)
 }

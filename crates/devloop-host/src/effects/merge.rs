@@ -7,7 +7,7 @@ use devloop_core::report::{CheckOutcome, FailureClass, MergeFault, Outcome};
 use devloop_core::review::{CandidateChecks, MergeProof};
 use devloop_core::task::clip;
 
-use super::check::{Subject, TaskChange, run_checks};
+use super::check::{Subject, run_checks};
 use super::chores::full_ref;
 use super::{Shared, locked};
 use crate::backend::stopped;
@@ -148,13 +148,9 @@ fn check_candidate(
     if tip == wish.base || shared.config().acceptance.is_empty() {
         return Ok(Ok(CandidateChecks::Standing));
     }
-    let change = TaskChange {
-        base: wish.base,
-        head: wish.head,
-        restore_from: tip,
-        allowed: &wish.contract.allowed_paths,
-    };
-    let subject = Subject { commit, change: Some(change) };
+    // Measured from the target's tip, the candidate's change is the task's own.
+    let change = Some((tip, wish.contract.allowed_paths.as_slice()));
+    let subject = Subject { commit, change };
     Ok(match run_checks(shared, wish.dispatch, &subject, cancel)? {
         Some(CheckOutcome::Green) => Ok(CandidateChecks::Green),
         Some(CheckOutcome::Red { commands, .. }) if commands.iter().all(|c| wish.known_red.contains(c)) => {

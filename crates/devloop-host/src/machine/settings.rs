@@ -25,5 +25,7 @@ pub fn engine_config(metering: Metering) -> Config {
     config.wasm_component_model(true);
     config.wasm_relaxed_simd(false);
     config.max_wasm_stack(MAX_STACK_BYTES);
+    // Where a trap lay is of no use in a stripped module, and the table of it is a third of the image.
+    config.generate_address_map(false);
     config
 }

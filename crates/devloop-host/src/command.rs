@@ -1,0 +1,192 @@
+//! A wish from any process: committed under LOCK alone, with what it would lead to. It performs nothing; the loop wakes.
+
+use std::path::Path;
+
+use devloop_core::command::Command;
+use devloop_core::decide::Input;
+use devloop_core::diagnose::{Outlook, outlook};
+use devloop_core::observation::{Observation, Others};
+use devloop_core::reason::{Reason, Refusal};
+use devloop_wire::config_doc::Config;
+use serde::Serialize;
+
+use crate::clock::SystemClock;
+use crate::error::{ErrorKind, HostError};
+use crate::git::{Git, Repo};
+use crate::observe::{Observer, open_repo};
+use crate::session::Session;
+use crate::settings;
+use crate::store::{Armed, Disk, Identity, LockGuard, Locks, OwnerRecord, UserFolder, Wait, layout};
+use crate::view::{self, Budgets, View};
+
+/// How long a command waits for a commit of the loop, in milliseconds.
+const LOCK_WAIT_MS: u64 = 10_000;
+
+/// What came of a wish.
+#[derive(Clone, Debug, Serialize)]
+pub struct CommandReport {
+    /// Whether it was accepted and recorded.
+    pub accepted: bool,
+    /// One sentence.
+    pub sentence: String,
+    /// The revision after it.
+    pub revision: u64,
+    /// Holds it cleared.
+    pub cleared: Vec<String>,
+    /// Holds that are still open, or open again.
+    pub open: Vec<String>,
+    /// Whether the loop will move.
+    pub helps: bool,
+    /// What the loop will answer at the end of its next beat.
+    pub next: String,
+    /// Why it was not accepted.
+    #[serde(skip)]
+    pub refused: Option<Refusal>,
+}
+
+/// A project as a command sees it, without being its supervisor.
+#[derive(Debug)]
+pub struct Desk {
+    locks: Locks,
+    disk: Disk,
+    repo: Repo,
+    clock: SystemClock,
+    session: Session,
+    config: Config,
+    budgets: Budgets,
+}
+
+impl Desk {
+    /// Opens a project for commands and views. Nothing is written.
+    ///
+    /// # Errors
+    /// Config when the project is not armed or not workable, with what to do.
+    pub fn open(root: &Path, user: UserFolder) -> Result<Desk, HostError> {
+        let armed = layout::require_armed(root)?;
+        let git = Git::discover()?;
+        let repo = open_repo(&git, &armed)?;
+        let disk = Disk::default();
+        let (config, budgets) = settings::for_command(&disk, &armed)?;
+        let session = Session::new(armed.clone(), disk.clone(), config.policy())?;
+        let locks = Locks::new(armed, user, disk.clone(), Identity::new_instance());
+        Ok(Desk { locks, disk, repo, clock: SystemClock::new(), session, config, budgets })
+    }
+
+    /// The project.
+    #[must_use]
+    pub fn armed(&self) -> &Armed {
+        self.locks.armed()
+    }
+
+    /// The repository.
+    #[must_use]
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The supervisor that holds or last held the project.
+    ///
+    /// # Errors
+    /// When OWNER cannot be read.
+    pub fn owner(&self) -> Result<Option<OwnerRecord>, HostError> {
+        Ok(self.locks.owner_record()?)
+    }
+
+    /// Reads the files without a lock and makes the view.
+    ///
+    /// # Errors
+    /// Integrity when the state cannot be believed.
+    pub fn view(&mut self) -> Result<View, HostError> {
+        self.session.look()?;
+        let state = self.session.state();
+        let seen = self.observe()?;
+        let instance = state.last_instance(seen.stamp.owner.instance);
+        let next = outlook(&state, self.session.policy(), &seen, None);
+        let sentence = next.reason.sentence();
+        Ok(view::make(&view::Source {
+            root: self.locks.armed().root(),
+            state: &state,
+            policy: self.session.policy(),
+            seen: Some(&seen),
+            instance,
+            last: Some((next.reason.key(), sentence.as_str())),
+            budgets: self.budgets,
+        }))
+    }
+
+    /// What the loop would do next, with a wish or without; nothing is recorded.
+    ///
+    /// # Errors
+    /// Integrity when the state cannot be believed.
+    pub fn outlook(&mut self, wish: Option<&Command>) -> Result<Outlook, HostError> {
+        self.session.look()?;
+        let seen = self.observe()?;
+        Ok(outlook(&self.session.state(), self.session.policy(), &seen, wish))
+    }
+
+    /// Commits a wish.
+    ///
+    /// # Errors
+    /// Busy when a commit of the loop takes too long; Integrity when the state cannot be believed.
+    pub fn wish(&mut self, wish: Command) -> Result<CommandReport, HostError> {
+        let lock = self.locks.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
+        self.session.sync(&lock)?;
+        let seen = observer(&self.locks, &self.disk, &self.repo, &self.clock)
+            .observe(&self.session.state(), Others::default())?;
+        commit(&mut self.session, &lock, &seen, wish)
+    }
+
+    fn observe(&self) -> Result<Observation, HostError> {
+        observer(&self.locks, &self.disk, &self.repo, &self.clock)
+            .observe(&self.session.state(), Others::default())
+    }
+}
+
+fn observer<'a>(
+    locks: &'a Locks,
+    disk: &'a Disk,
+    repo: &'a Repo,
+    clock: &'a SystemClock,
+) -> Observer<'a> {
+    Observer { armed: locks.armed(), disk, repo, clock, me: locks.me() }
+}
+
+/// Commits a wish on a session that is in step, and looks at what follows.
+///
+/// # Errors
+/// When the core or the disk fails.
+pub fn commit(
+    session: &mut Session,
+    lock: &LockGuard<'_>,
+    seen: &Observation,
+    wish: Command,
+) -> Result<CommandReport, HostError> {
+    let foreseen = outlook(&session.state(), session.policy(), seen, Some(&wish));
+    let by = wish.by.clone();
+    let input = Input::Command { stamp: seen.stamp.clone(), command: wish };
+    let decided = session.run(lock, &input, &by)?;
+    let Some(last) = decided.decisions.last() else {
+        return Err(HostError::new(ErrorKind::Internal, "the core did not decide on a command"));
+    };
+    let refused = match &last.reason {
+        Reason::Refused(refusal) => Some(refusal.clone()),
+        _ => None,
+    };
+    let names = |keys: &[devloop_core::hold::HoldKey]| keys.iter().map(ToString::to_string).collect();
+    Ok(CommandReport {
+        accepted: refused.is_none(),
+        sentence: last.reason.sentence(),
+        revision: session.state().revision,
+        cleared: names(&foreseen.cleared),
+        open: names(&foreseen.open),
+        helps: foreseen.helps(),
+        next: foreseen.reason.sentence(),
+        refused,
+    })
+}

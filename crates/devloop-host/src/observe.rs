@@ -1,0 +1,182 @@
+//! One look at the world as the core asks for it: goal, repository, disk, other projects, reports, orphans. It only reads.
+
+use devloop_core::ids::{Branch, DispatchId, Oid};
+use devloop_core::observation::{
+    Checkout, GoalSeen, Observation, OrphanSeen, Others, ProcessTree, RepoSeen, Stamp,
+};
+use devloop_core::report::Report;
+use devloop_core::state::{LoopState, Owner};
+use devloop_wire::json;
+
+use crate::clock::{Clock, boot_number};
+use crate::effects::run_record;
+use crate::error::{ErrorKind, HostError};
+use crate::git::{Repo, inspect, status};
+use crate::process::tree;
+use crate::store::{self, Armed, Disk, Identity, small};
+
+/// The largest parked report or run record that is read, in bytes.
+const SMALL_FILE_BYTES: u64 = 4 * 1024 * 1024;
+/// How many changed paths of the checkout are named.
+const DIRTY_NAMES: usize = 10;
+
+/// What an observation is made with.
+#[derive(Debug)]
+pub struct Observer<'a> {
+    /// The project.
+    pub armed: &'a Armed,
+    /// Its files.
+    pub disk: &'a Disk,
+    /// Its repository.
+    pub repo: &'a Repo,
+    /// The clocks.
+    pub clock: &'a dyn Clock,
+    /// Who looks.
+    pub me: &'a Identity,
+}
+
+/// The identity of a process in the words of the core.
+#[must_use]
+pub fn owner(me: &Identity) -> Owner {
+    let instance = u64::from_str_radix(&me.instance, 16).unwrap_or(0) & devloop_core::units::MAX_NUMBER;
+    Owner {
+        host: me.host.clone(),
+        boot: boot_number(&me.boot),
+        pid: me.pid,
+        started: me.started & devloop_core::units::MAX_NUMBER,
+        instance,
+    }
+}
+
+impl Observer<'_> {
+    /// Who looks and when.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp { wall: self.clock.wall(), awake: self.clock.awake(), owner: owner(self.me) }
+    }
+
+    /// Looks at everything once.
+    ///
+    /// # Errors
+    /// When the repository or a file cannot be read at all.
+    pub fn observe(&self, state: &LoopState, others: Others) -> Result<Observation, HostError> {
+        Ok(Observation {
+            stamp: self.stamp(),
+            goal: self.goal()?,
+            repo: self.repo(state)?,
+            free_disk_bytes: store::reserve::free_bytes(self.armed.folder())?
+                .unwrap_or(devloop_core::units::MAX_NUMBER)
+                .min(devloop_core::units::MAX_NUMBER),
+            others,
+            reports: self.reports()?,
+            orphans: self.orphans(state)?,
+        })
+    }
+
+    fn goal(&self) -> Result<GoalSeen, HostError> {
+        Ok(match self.armed.read_goal(self.disk)? {
+            Some(bytes) => GoalSeen::Present(json::digest_bytes(&bytes)),
+            None => GoalSeen::Absent,
+        })
+    }
+
+    fn repo(&self, state: &LoopState) -> Result<RepoSeen, HostError> {
+        let branch = inspect::current_branch(self.repo)?.and_then(|full| short(&full));
+        let target = state.target.branch.as_ref();
+        let tip = match target {
+            Some(target) => inspect::tip(self.repo, &full_ref(target))?,
+            None => self.repo.resolve("HEAD")?,
+        };
+        let contains_last_merge = match (&tip, &state.target.last_merge) {
+            (Some(tip), Some(merge)) => tip == merge || self.contains(tip, merge)?,
+            _ => true,
+        };
+        let on_target = target.is_none() || branch.as_ref() == target;
+        Ok(RepoSeen {
+            remote_default: self.remote_default()?,
+            checkout: if on_target { self.checkout()? } else { Checkout::Free },
+            branch,
+            tip,
+            contains_last_merge,
+        })
+    }
+
+    fn contains(&self, tip: &Oid, merge: &Oid) -> Result<bool, HostError> {
+        Ok(self.repo.contains(tip, merge)?)
+    }
+
+    fn remote_default(&self) -> Result<Option<Branch>, HostError> {
+        let line = self.repo.call(["symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"]).maybe_line()?;
+        Ok(line.and_then(|full| Branch::parse(full.strip_prefix("refs/remotes/origin/")?).ok()))
+    }
+
+    fn checkout(&self) -> Result<Checkout, HostError> {
+        if let Some(operation) = inspect::operation(self.repo) {
+            return Ok(Checkout::Busy { what: operation.to_string() });
+        }
+        let (paths, total) = status::dirty(self.repo, DIRTY_NAMES)?;
+        if total == 0 {
+            return Ok(Checkout::Free);
+        }
+        Ok(Checkout::Dirty { paths: paths.iter().map(ToString::to_string).collect() })
+    }
+
+    fn reports(&self) -> Result<Vec<Report>, HostError> {
+        let parked = small::parked_reports(self.disk, self.armed, SMALL_FILE_BYTES)?;
+        // A report that cannot be read is left where it is: its dispatch ends as an orphan, and doctor names the file.
+        Ok(parked.into_iter().filter_map(|(_, bytes)| serde_json::from_slice(&bytes).ok()).collect())
+    }
+
+    /// Leases of other owners that run a model, and what is known of their processes.
+    fn orphans(&self, state: &LoopState) -> Result<Vec<OrphanSeen>, HostError> {
+        let me = owner(self.me);
+        let foreign = state.leases.iter().filter(|(_, lease)| lease.owner != me && lease.op.is_model());
+        foreign.map(|(dispatch, lease)| self.orphan(*dispatch, &lease.owner)).collect()
+    }
+
+    fn orphan(&self, dispatch: DispatchId, was: &Owner) -> Result<OrphanSeen, HostError> {
+        // A damaged record still says that something was started: it is never taken for "nothing ran".
+        let record = run_record::read(self.disk, self.armed, dispatch);
+        let started = !matches!(record, Ok(None));
+        let living = record.is_ok_and(|r| r.is_some_and(|r| !tree::alive(&r.tree()).is_empty()));
+        // Another machine's processes cannot be seen from here; only their own loop may call them dead.
+        let foreign = was.host != self.me.host;
+        let tree = if living || foreign { ProcessTree::Alive } else { ProcessTree::Dead };
+        Ok(OrphanSeen { dispatch, tree, run_record: started, saved: None })
+    }
+}
+
+/// The full ref of a branch.
+#[must_use]
+pub fn full_ref(branch: &Branch) -> String {
+    format!("refs/heads/{branch}")
+}
+
+fn short(full: &str) -> Option<Branch> {
+    Branch::parse(full.strip_prefix("refs/heads/")?).ok()
+}
+
+/// The project's repository, or the one sentence that says why there is none the loop can work in.
+///
+/// # Errors
+/// Config, with every problem named.
+pub fn open_repo(git: &crate::git::Git, armed: &Armed) -> Result<Repo, HostError> {
+    let found = inspect::preflight(git, armed.root())?;
+    let fatal = found.problems.iter().find(|problem| is_fatal(problem));
+    match (found.repo, fatal) {
+        (Some(repo), None) => Ok(repo),
+        (_, problem) => {
+            let what = problem.map_or_else(|| "it is no git repository".to_string(), ToString::to_string);
+            let root = armed.root().to_string_lossy().into_owned();
+            Err(HostError::new(ErrorKind::Config, what)
+                .at(armed.root())
+                .hint(["devloop".to_owned(), "doctor".to_owned(), root]))
+        }
+    }
+}
+
+/// What the loop cannot work with. A dirty checkout, a detached HEAD or somebody's merge only keeps merges waiting.
+fn is_fatal(problem: &inspect::ArmProblem) -> bool {
+    use inspect::ArmProblem as P;
+    matches!(problem, P::Root(_) | P::NoCommit | P::DevloopIsSymlink | P::DevloopIsNotAFolder)
+}

@@ -1,0 +1,89 @@
+//! Which configuration is in force: the profile's, the project's file, or the defaults. It must not judge values.
+
+use std::path::PathBuf;
+
+use devloop_wire::budget_doc;
+use devloop_wire::config_doc::{self, Config};
+
+use crate::effects::EffectConfig;
+use crate::error::{ErrorKind, HostError};
+use crate::files;
+use crate::store::{Armed, Disk};
+use crate::view::Budgets;
+
+/// The largest configuration file, in bytes.
+const CONFIG_MAX_BYTES: u64 = 1024 * 1024;
+
+/// The configuration of a supervisor: the project's own file wins over the profile's block.
+///
+/// # Errors
+/// Config with the field and its rule; nothing of a faulty file is used.
+pub fn load(disk: &Disk, armed: &Armed, profile_json: &str) -> Result<Config, HostError> {
+    if let Some(own) = project_file(disk, armed)? {
+        return Ok(own);
+    }
+    let text = profile_json.trim();
+    if text.is_empty() || text == "null" {
+        return Ok(Config::default());
+    }
+    config_doc::parse(text.as_bytes()).map_err(|faults| refuse(&faults, None))
+}
+
+/// The configuration a command judges with: the project's file, else the limits the loop wrote down, else the defaults.
+///
+/// # Errors
+/// As [`load`].
+pub fn for_command(disk: &Disk, armed: &Armed) -> Result<(Config, Budgets), HostError> {
+    if let Some(own) = project_file(disk, armed)? {
+        return Ok((own, Budgets::Profile));
+    }
+    let written = disk.read(&armed.budget(), CONFIG_MAX_BYTES)?;
+    match written.and_then(|bytes| limits(&bytes)) {
+        Some(limits) => Ok((Config { limits, ..Config::default() }, Budgets::Profile)),
+        None => Ok((Config::default(), Budgets::Default)),
+    }
+}
+
+fn project_file(disk: &Disk, armed: &Armed) -> Result<Option<Config>, HostError> {
+    let path = armed.config();
+    if files::stamp(&path).is_none() {
+        return Ok(None);
+    }
+    let bytes = disk.read(&path, CONFIG_MAX_BYTES)?.unwrap_or_default();
+    config_doc::parse(&bytes).map(Some).map_err(|faults| refuse(&faults, Some(armed)))
+}
+
+fn refuse(faults: &[config_doc::ConfigFault], armed: Option<&Armed>) -> HostError {
+    let text: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let error = HostError::new(ErrorKind::Config, text.join("; "));
+    match armed {
+        Some(armed) => {
+            let root = armed.root().to_string_lossy().into_owned();
+            error.at(armed.config()).hint(["devloop".to_owned(), "doctor".to_owned(), root])
+        }
+        None => error,
+    }
+}
+
+fn limits(bytes: &[u8]) -> Option<devloop_core::policy::Limits> {
+    budget_doc::parse(bytes).ok()
+}
+
+/// What performing effects needs of it.
+#[must_use]
+pub fn effects(config: &Config) -> EffectConfig {
+    EffectConfig {
+        acceptance: config.acceptance.clone(),
+        check_timeout_ms: u64::from(config.acceptance_timeout_minutes) * 60_000,
+        protected_tests: config.protected_tests.clone(),
+        protected_paths: config.protected_paths.clone(),
+        routes: config.policy().routes,
+        script: config.script.as_ref().map(PathBuf::from),
+    }
+}
+
+/// BUDGET.json: the limits in force, under their configuration keys.
+#[must_use]
+pub fn budget(config: &Config) -> Vec<u8> {
+    budget_doc::write(&config.limits)
+}

@@ -1,0 +1,312 @@
+//! The one loop of a project: owns OWNER, beats, and performs what was decided after it is durable. It decides nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use devloop_core::command::Command;
+use devloop_core::decide::{Decision, Input};
+use devloop_core::effect::Effect;
+use devloop_core::observation::{Observation, Others};
+use devloop_core::policy::Backend;
+use devloop_core::reason::Reason;
+use devloop_core::units::WallMs;
+use devloop_wire::config_doc::Config;
+use serde::Serialize;
+
+use crate::clock::{Clock, SystemClock};
+use crate::command::{self, CommandReport};
+use crate::effects::{Performer, Setting};
+use crate::error::{ErrorKind, HostError};
+use crate::git::{Git, Repo};
+use crate::observe::{Observer, open_repo};
+use crate::session::Session;
+use crate::settings;
+use crate::shared;
+use crate::store::ledger::Ledger;
+use crate::store::{self, Armed, Disk, Identity, Locks, OwnerGuard, UserFolder, Wait, layout, small};
+use crate::view::{self, View};
+use crate::watch::Watch;
+use crate::worktree::Worktrees;
+
+/// How long a beat waits for a commit of another process, in milliseconds.
+const LOCK_WAIT_MS: u64 = 2_000;
+/// How long closing waits for cancelled dispatches, in milliseconds.
+const CLOSE_GRACE_MS: u64 = 5_000;
+
+/// How a supervisor is opened.
+pub struct Options {
+    /// The project's root.
+    pub root: PathBuf,
+    /// The user's devloop folder's parent: `$DSH_HOME`.
+    pub devloop_home: PathBuf,
+    /// The profile's configuration as JSON; `null` or an empty object for none.
+    pub config_json: String,
+    /// Called when something finished or another process committed: beat at once.
+    pub wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// One beat, for people and tests.
+#[derive(Clone, Debug, Serialize)]
+pub struct TickReport {
+    /// The revision after it.
+    pub revision: u64,
+    /// Whether anything was recorded.
+    pub changed: bool,
+    /// What was decided, as sentences.
+    pub decided: Vec<String>,
+    /// The key of the reason it ended with.
+    pub reason: &'static str,
+    /// That reason as a sentence.
+    pub sentence: String,
+    /// When to look again at the latest, in milliseconds since 1970.
+    pub until: Option<WallMs>,
+    /// New questions and remarks for the operator.
+    pub notices: Vec<String>,
+}
+
+/// The one loop of a project.
+pub struct Supervisor {
+    armed: Armed,
+    disk: Disk,
+    repo: Repo,
+    clock: Arc<dyn Clock>,
+    owner: Arc<OwnerGuard>,
+    session: Session,
+    performer: Performer,
+    config: Config,
+    seen: Option<Observation>,
+    last: Option<TickReport>,
+    _watch: Watch,
+}
+
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("root", &self.armed.root()).finish_non_exhaustive()
+    }
+}
+
+impl Supervisor {
+    /// Becomes the one supervisor of the project. Nothing is written to an unarmed folder.
+    ///
+    /// # Errors
+    /// Busy when another one lives; Config or Integrity when the project cannot be worked on, with what to do.
+    pub fn open(options: Options) -> Result<Supervisor, HostError> {
+        let armed = layout::require_armed(&options.root)?;
+        let git = Git::discover()?;
+        let repo = open_repo(&git, &armed)?;
+        let disk = Disk::default();
+        let config = settings::load(&disk, &armed, &options.config_json)?;
+        let user = UserFolder::at(options.devloop_home.join("devloop"));
+        let me = Identity::new_instance();
+        let owner = Arc::new(Locks::new(armed.clone(), user, disk.clone(), me).own(Wait::ONCE)?);
+        let mut session = Session::new(armed.clone(), disk.clone(), config.policy())?;
+        take_over(&owner, &disk, &mut session)?;
+        let fence = Arc::clone(&owner);
+        let setting = Setting {
+            repo: repo.clone(),
+            armed: armed.clone(),
+            disk: disk.clone(),
+            config: settings::effects(&config),
+            fence: Arc::new(move || fence.verify().map_err(HostError::from)),
+        };
+        let wake = Arc::clone(&options.wake);
+        let performer = Performer::new(Arc::new(setting), Arc::new(move |_| wake()));
+        small::write_budget(&disk, &armed, &settings::budget(&config))?;
+        if acts(&config) {
+            Worktrees::new(&repo).exclude_devloop()?;
+        }
+        let watch = Watch::start(&armed, options.wake);
+        let clock = Arc::new(SystemClock::new());
+        let (seen, last) = (None, None);
+        Ok(Supervisor {
+            armed,
+            disk,
+            repo,
+            clock,
+            owner,
+            session,
+            performer,
+            config,
+            seen,
+            last,
+            _watch: watch,
+        })
+    }
+
+    /// One beat: look, decide until it waits or halts, record, then perform.
+    ///
+    /// # Errors
+    /// When the state cannot be trusted or the disk fails. The next beat starts from the files.
+    pub fn tick(&mut self) -> Result<TickReport, HostError> {
+        let decisions = self.decide()?;
+        let effects: Vec<Effect> = decisions.iter().flat_map(|d| d.effects.iter().cloned()).collect();
+        let mut report = self.report(&decisions);
+        self.owner.verify()?;
+        for effect in effects {
+            match effect {
+                Effect::Notify { text, .. } => report.notices.push(text),
+                Effect::Wake => {}
+                other => self.performer.perform(other),
+            }
+        }
+        self.drop_settled_reports()?;
+        if report.changed || self.last.is_none() {
+            self.write_progress(&mut report);
+        }
+        self.last = Some(report.clone());
+        Ok(report)
+    }
+
+    fn decide(&mut self) -> Result<Vec<Decision>, HostError> {
+        let lock = self.owner.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
+        self.session.sync(&lock)?;
+        let guard = lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))?;
+        let mut ledger = Ledger::read(&guard, &self.disk)?;
+        let others = shared::others(&ledger, &self.armed, self.session.state().clock.day.0);
+        let seen = self.observer().observe(&self.session.state(), others)?;
+        let by = format!("loop/{}", self.owner.locks().me().instance);
+        let input = Input::Observation(seen.clone());
+        let decided = self.session.run(&lock, &input, &by)?;
+        if decided.changed {
+            let state = self.session.state();
+            let me = self.owner.locks().me();
+            shared::record(&mut ledger, &guard, &self.armed, me, &state, &decided.decisions)?;
+        }
+        self.seen = Some(seen);
+        Ok(decided.decisions)
+    }
+
+    fn observer(&self) -> Observer<'_> {
+        Observer {
+            armed: &self.armed,
+            disk: &self.disk,
+            repo: &self.repo,
+            clock: &*self.clock,
+            me: self.owner.locks().me(),
+        }
+    }
+
+    fn report(&mut self, decisions: &[Decision]) -> TickReport {
+        let last = decisions.last().map_or(Reason::Halted, |d| d.reason.clone());
+        let until = match &last {
+            Reason::Wait { until, .. } => *until,
+            _ => None,
+        };
+        let told = decisions.iter().filter(|d| !d.events.is_empty());
+        TickReport {
+            revision: self.session.state().revision,
+            changed: decisions.iter().any(|d| !d.events.is_empty()),
+            decided: told.map(|d| d.reason.sentence()).collect(),
+            reason: last.key(),
+            sentence: last.sentence(),
+            until,
+            notices: self.session.take_notes(),
+        }
+    }
+
+    /// A report whose lease is over is settled: its parked file has done its work.
+    fn drop_settled_reports(&self) -> Result<(), HostError> {
+        let Some(seen) = &self.seen else { return Ok(()) };
+        let state = self.session.state();
+        for report in &seen.reports {
+            let open = state.leases.get(&report.dispatch).is_some_and(|l| l.epoch == report.epoch);
+            if !open {
+                small::unpark_report(&self.armed, &report.dispatch.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_progress(&self, report: &mut TickReport) {
+        let state = self.session.state();
+        let instance = crate::observe::owner(self.owner.locks().me()).instance;
+        let text = devloop_core::render::progress(&state, self.session.policy(), instance);
+        if let Err(error) = small::write_progress(&self.disk, &self.armed, &text) {
+            report.notices.push(format!("PROGRESS.md was not renewed: {error}"));
+        }
+    }
+
+    /// Everything a surface shows.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let instance = crate::observe::owner(self.owner.locks().me()).instance;
+        let state = self.session.state();
+        let last = self.last.as_ref().map(|report| (report.reason, report.sentence.as_str()));
+        view::make(&view::Source {
+            root: self.armed.root(),
+            state: &state,
+            policy: self.session.policy(),
+            seen: self.seen.as_ref(),
+            instance,
+            last,
+            budgets: view::Budgets::Profile,
+        })
+    }
+
+    /// An operator's wish as JSON: `{"by": "...", "wish": {...}}`.
+    ///
+    /// # Errors
+    /// User when the JSON is no command; otherwise as [`Supervisor::tick`].
+    pub fn command(&mut self, json: &str) -> Result<CommandReport, HostError> {
+        let wish: Command = serde_json::from_str(json)
+            .map_err(|error| HostError::new(ErrorKind::User, format!("this is no command: {error}")))?;
+        self.wish(wish)
+    }
+
+    /// An operator's wish.
+    ///
+    /// # Errors
+    /// As [`Supervisor::tick`].
+    pub fn wish(&mut self, wish: Command) -> Result<CommandReport, HostError> {
+        let lock = self.owner.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
+        self.session.sync(&lock)?;
+        let seen = self.observer().observe(&self.session.state(), Others::default())?;
+        let report = command::commit(&mut self.session, &lock, &seen, wish)?;
+        Ok(report)
+    }
+
+    /// Whether any dispatch or host operation still runs.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.performer.in_flight().is_empty()
+    }
+
+    /// The project's root.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.armed.root()
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Cancels what runs, waits a little, and gives the project back. Leases stay in the journal: the next owner
+    /// settles them.
+    ///
+    /// # Errors
+    /// None at present; the signature leaves room for a store that cannot let go.
+    pub fn close(self) -> Result<(), HostError> {
+        self.performer.shutdown(CLOSE_GRACE_MS);
+        Ok(())
+    }
+}
+
+/// Whether any route would touch more than `.devloop/`.
+fn acts(config: &Config) -> bool {
+    config.policy().routes.values().any(|route| route.backend != Backend::Noop)
+}
+
+/// First look at the files as owner: temporary files go, the state is read, the user's ledger is completed.
+fn take_over(owner: &OwnerGuard, disk: &Disk, session: &mut Session) -> Result<(), HostError> {
+    let lock = owner.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
+    owner.sweep(&lock)?;
+    session.sync(&lock)?;
+    store::reserve::fill(disk, owner.locks().armed())?;
+    let guard = lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))?;
+    let mut ledger = Ledger::read(&guard, disk)?;
+    let locks = owner.locks();
+    shared::complete(&mut ledger, &guard, locks.armed(), locks.me(), &session.state())
+}
