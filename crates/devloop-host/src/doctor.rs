@@ -1,0 +1,375 @@
+//! Looks at everything around a loop and says what is wrong, whose it is and what to do next; also the checks before
+//! arming. Looking changes nothing; arming writes GOAL.md and config.json and nothing else.
+
+mod leftovers;
+
+use std::path::{Path, PathBuf};
+
+use devloop_core::policy::Backend;
+use devloop_core::state::LoopState;
+use devloop_wire::config_doc::{self, Config};
+use serde::Serialize;
+
+use crate::error::{ErrorKind, HostError};
+use crate::files;
+use crate::git::inspect::{self, ArmProblem, Preflight};
+use crate::git::{Git, Repo, RootProblem};
+use crate::session::Session;
+use crate::settings;
+use crate::store::disk::{Keep, Point, Replace};
+use crate::store::wire_format::WireLines;
+use crate::store::{Armed, Arming, Disk, Identity, Locks, UserFolder, history, layout};
+
+/// What a finding means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// As it should be.
+    Well,
+    /// Worth knowing.
+    Note,
+    /// Something to do.
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it means.
+    pub weight: Weight,
+    /// What was looked at, one word.
+    pub about: &'static str,
+    /// One sentence.
+    pub text: String,
+    /// The file or folder.
+    pub path: Option<PathBuf>,
+    /// A command that would help, as an argv list.
+    pub next: Option<Vec<String>>,
+}
+
+impl Finding {
+    fn new(weight: Weight, about: &'static str, text: impl Into<String>) -> Finding {
+        Finding { weight, about, text: text.into(), path: None, next: None }
+    }
+
+    fn well(about: &'static str, text: impl Into<String>) -> Finding {
+        Finding::new(Weight::Well, about, text)
+    }
+
+    fn note(about: &'static str, text: impl Into<String>) -> Finding {
+        Finding::new(Weight::Note, about, text)
+    }
+
+    fn problem(about: &'static str, text: impl Into<String>) -> Finding {
+        Finding::new(Weight::Problem, about, text)
+    }
+
+    fn at(mut self, path: impl Into<PathBuf>) -> Finding {
+        self.path = Some(path.into());
+        self
+    }
+
+    fn try_next(mut self, argv: impl IntoIterator<Item = String>) -> Finding {
+        self.next = Some(argv.into_iter().collect());
+        self
+    }
+
+    /// An error as a finding; a hint that only leads back here is left out.
+    fn from_error(about: &'static str, error: &HostError) -> Finding {
+        let mut finding = Finding::problem(about, error.to_string());
+        finding.path = error.path().map(Path::to_path_buf);
+        finding.next = error.hints().iter().find(|hint| hint.get(1).is_none_or(|verb| verb != "doctor")).cloned();
+        finding
+    }
+}
+
+/// The command that helps with a problem of the repository.
+#[must_use]
+pub fn remedy(problem: &ArmProblem, root: &Path) -> Vec<String> {
+    let root = root.to_string_lossy().into_owned();
+    let git = |args: &[&str]| {
+        let mut argv = vec!["git".to_owned(), "-C".to_owned(), root.clone()];
+        argv.extend(args.iter().map(|arg| (*arg).to_owned()));
+        argv
+    };
+    let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
+    match problem {
+        ArmProblem::Root(RootProblem::NotARepository { .. }) => list(&["git", "init", &root]),
+        ArmProblem::Root(RootProblem::NotTopLevel { top, .. }) => {
+            list(&["devloop", "init", &top.to_string_lossy()])
+        }
+        ArmProblem::Root(RootProblem::Bare { .. }) => list(&["git", "clone", &root, &format!("{root}-work")]),
+        ArmProblem::Root(RootProblem::ForeignOwner { .. }) => {
+            list(&["git", "config", "--global", "--add", "safe.directory", &root])
+        }
+        ArmProblem::Root(_) | ArmProblem::DevloopIsSymlink | ArmProblem::DevloopIsNotAFolder => {
+            list(&["ls", "-ld", &root, &format!("{root}/.devloop")])
+        }
+        ArmProblem::NoCommit => git(&["commit", "--allow-empty", "-m", "First commit"]),
+        ArmProblem::Detached => git(&["switch", "-c", "work"]),
+        _ => git(&["status"]),
+    }
+}
+
+fn problem_error(problem: &ArmProblem, root: &Path) -> HostError {
+    HostError::new(ErrorKind::Config, problem.to_string()).at(root).hint(remedy(problem, root))
+}
+
+/// Whether the goal of an armed folder can be read: a regular file of at most 64 KiB of UTF-8 that says something.
+///
+/// # Errors
+/// Config with what is wrong; a folder that is not armed says so.
+pub fn check_goal(root: &Path) -> Result<Armed, HostError> {
+    let armed = layout::require_armed(root)?;
+    let goal = armed.goal();
+    let edit = |what: String| HostError::new(ErrorKind::Config, what).at(&goal).hint(edit_command(&goal));
+    let bytes = armed.read_goal(&Disk::default()).map_err(|error| edit(error.to_string()))?.unwrap_or_default();
+    match std::str::from_utf8(&bytes) {
+        Err(bad) => Err(edit(format!("GOAL.md is not valid UTF-8 (first bad byte at offset {})", bad.valid_up_to()))),
+        Ok(text) if text.trim().is_empty() => Err(edit("GOAL.md is empty".into())),
+        Ok(_) => Ok(armed),
+    }
+}
+
+fn edit_command(path: &Path) -> [String; 2] {
+    let editor = std::env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
+    [editor.unwrap_or_else(|| "vi".into()), path.to_string_lossy().into_owned()]
+}
+
+/// What stands between a folder and the loop, the worst first.
+///
+/// # Errors
+/// Config with the first problem; `anyway` lets those pass that only keep merges waiting.
+pub fn check_folder(root: &Path, anyway: bool) -> Result<(), HostError> {
+    if let Arming::Escaped { path, why } = layout::inspect(root)? {
+        let list = ["ls".to_owned(), "-ld".to_owned(), path.to_string_lossy().into_owned()];
+        let what = format!("{} {why}; nothing was read or written through it", path.display());
+        return Err(HostError::new(ErrorKind::Config, what).at(path).hint(list));
+    }
+    let found = preflight(root)?;
+    let passes = |problem: &&ArmProblem| anyway && only_keeps_waiting(problem);
+    match found.problems.iter().find(|problem| !passes(problem)) {
+        Some(problem) => Err(problem_error(problem, root)),
+        None => Ok(()),
+    }
+}
+
+fn only_keeps_waiting(problem: &ArmProblem) -> bool {
+    matches!(problem, ArmProblem::InProgress { .. } | ArmProblem::Detached | ArmProblem::Dirty { .. })
+}
+
+/// The preflight of a folder that may be reached through a link: the loop works in the folder itself.
+fn preflight(root: &Path) -> Result<Preflight, HostError> {
+    let real = files::canonical(root).unwrap_or_else(|_| root.to_path_buf());
+    Ok(inspect::preflight(&Git::discover()?, &real)?)
+}
+
+/// Arms a folder that passed [`check_folder`]: `.devloop/GOAL.md`, and `config.json` unless there is one.
+///
+/// # Errors
+/// When GOAL.md exists already, or cannot be written.
+pub fn arm(root: &Path, goal: &str, config: &str) -> Result<Armed, HostError> {
+    let disk = Disk::default();
+    if let Arming::Armed(armed) = layout::inspect(root)? {
+        let root = armed.root().to_string_lossy().into_owned();
+        return Err(HostError::new(ErrorKind::Config, "this project is armed already")
+            .at(armed.goal())
+            .hint(["devloop".to_owned(), "status".to_owned(), root]));
+    }
+    let armed = layout::arm(&disk, root, goal)?;
+    if files::stamp(&armed.config()).is_none() {
+        let how = Replace { write: Point::SmallWrite, rename: Point::SmallWrite, keep: Keep::Renamed };
+        disk.replace(&armed.config(), config.as_bytes(), how)?;
+    }
+    Ok(armed)
+}
+
+/// The commits of a branch, the newest first, one line each; at most 50.
+///
+/// # Errors
+/// When the repository gives no answer.
+pub fn log(root: &Path, branch: &str) -> Result<Vec<String>, HostError> {
+    let git = Git::discover()?;
+    let repo = Repo::open(&git, root)?.map_err(|problem| problem_error(&problem.into(), root))?;
+    let full = format!("refs/heads/{branch}");
+    let bytes = repo.call(["log", "--max-count=50", "--format=%h %s", &full, "--"]).ok()?;
+    Ok(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+}
+
+/// Looks at a project. What cannot be looked at is a finding too.
+#[must_use]
+pub fn examine(root: &Path, user: Option<&UserFolder>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let repo = look_at_repository(root, &mut found);
+    let armed = look_at_arming(root, user, &mut found);
+    let (Some(repo), Some(armed)) = (repo, armed) else { return found };
+    let config = look_at_config(&armed, &mut found);
+    let state = look_at_state(&armed, config.as_ref(), &mut found);
+    look_at_owner(&armed, user, &mut found);
+    leftovers::look(&repo, &armed, state.as_deref(), &mut found);
+    found
+}
+
+fn look_at_repository(root: &Path, found: &mut Vec<Finding>) -> Option<Repo> {
+    let git = match Git::discover() {
+        Ok(git) => git,
+        Err(error) => {
+            found.push(Finding::from_error("git", &error.into()));
+            return None;
+        }
+    };
+    found.push(Finding::well("git", format!("git {}", git.version())));
+    let looked = match preflight(root) {
+        Ok(looked) => looked,
+        Err(error) => {
+            found.push(Finding::from_error("repository", &error));
+            return None;
+        }
+    };
+    for problem in &looked.problems {
+        let finding = Finding::problem("repository", problem.to_string()).at(root);
+        found.push(finding.try_next(remedy(problem, root)));
+    }
+    if looked.problems.is_empty() {
+        let branch = looked.branch.as_deref().unwrap_or("no branch");
+        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        found.push(Finding::well("repository", format!("clean, on {branch}")).at(root));
+    }
+    looked.repo
+}
+
+fn look_at_arming(root: &Path, user: Option<&UserFolder>, found: &mut Vec<Finding>) -> Option<Armed> {
+    if user.is_none() {
+        found.push(Finding::problem("home", "there is no home folder for the ledger of spend: set DSH_HOME or HOME"));
+    }
+    match check_goal(root) {
+        Ok(armed) => {
+            found.push(Finding::well("goal", "GOAL.md can be read").at(armed.goal()));
+            Some(armed)
+        }
+        Err(error) => {
+            found.push(Finding::from_error("goal", &error));
+            layout::require_armed(root).ok()
+        }
+    }
+}
+
+fn look_at_config(armed: &Armed, found: &mut Vec<Finding>) -> Option<Config> {
+    let path = armed.config();
+    if files::stamp(&path).is_none() {
+        found.push(Finding::note("config", "there is no config.json: the backend is noop, limits are the defaults"));
+        return settings::for_command(&Disk::default(), armed).ok().map(|(config, _)| config);
+    }
+    let bytes = match files::read_bytes(&path, 1024 * 1024) {
+        Ok(bytes) => bytes,
+        Err(problem) => {
+            found.push(Finding::from_error("config", &problem.into()));
+            return None;
+        }
+    };
+    let config = match config_doc::parse(&bytes) {
+        Ok(config) => config,
+        Err(faults) => {
+            let edit = edit_command(&path);
+            let faults = faults.iter().map(|fault| Finding::problem("config", fault.to_string()).at(&path));
+            found.extend(faults.map(|finding| finding.try_next(edit.clone())));
+            return None;
+        }
+    };
+    for warning in &config.warnings {
+        found.push(Finding::note("config", warning.to_string()).at(&path));
+    }
+    let missing = missing_programs(&config);
+    for (route, program) in &missing {
+        let text = format!("route {route} starts `{program}`, which is not on the search path");
+        found.push(Finding::problem("backend", text).at(&path));
+    }
+    if config.warnings.is_empty() && missing.is_empty() {
+        found.push(Finding::well("config", "every field is understood").at(path));
+    }
+    Some(config)
+}
+
+/// Routes whose program is not there, with the program.
+fn missing_programs(config: &Config) -> Vec<(String, String)> {
+    let first = |argv: &[String]| argv.first().cloned();
+    let mut missing = Vec::new();
+    for (key, route) in &config.routes {
+        let program = match route.backend {
+            Backend::Claude => Some("claude".to_owned()),
+            Backend::Codex => Some("codex".to_owned()),
+            Backend::Dsh => Some("dsh".to_owned()),
+            Backend::Command => first(&config.command),
+            Backend::Acp => first(&config.acp),
+            Backend::Noop | Backend::Scripted | Backend::Subagent | Backend::DshAgent => None,
+        };
+        if let Some(program) = program.filter(|program| !is_program(program)) {
+            missing.push((key.to_string(), program));
+        }
+    }
+    missing
+}
+
+fn is_program(name: &str) -> bool {
+    if name.contains('/') {
+        return files::stamp(Path::new(name)).is_some();
+    }
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| files::stamp(&folder.join(name)).is_some_and(|s| !s.folder))
+}
+
+fn look_at_state(
+    armed: &Armed,
+    config: Option<&Config>,
+    found: &mut Vec<Finding>,
+) -> Option<std::sync::Arc<LoopState>> {
+    match files::stamp(&armed.events()).map(|_| history::verify(armed, &WireLines)) {
+        None => found.push(Finding::note("journal", "nothing was recorded yet")),
+        Some(Ok(None)) => found.push(Finding::note("journal", "nothing was recorded yet")),
+        Some(Ok(Some(report))) => {
+            let whole = if report.complete { "" } else { "; older segments are gone" };
+            let text = format!("{} lines up to revision {}{whole}", report.lines, report.last_revision);
+            found.push(Finding::well("journal", text).at(armed.events()));
+        }
+        Some(Err(error)) => found.push(Finding::from_error("journal", &error.into()).at(armed.events())),
+    }
+    let policy = config.map_or_else(|| Config::default().policy(), Config::policy);
+    let looked = Session::new(armed.clone(), Disk::default(), policy).and_then(|mut session| {
+        session.look()?;
+        Ok(session)
+    });
+    match looked {
+        Ok(mut session) => {
+            let notes = session.take_notes();
+            found.extend(notes.into_iter().map(|text| Finding::note("state", text).at(armed.state())));
+            found.push(Finding::well("state", format!("revision {}", session.state().revision)).at(armed.state()));
+            Some(session.state())
+        }
+        Err(error) => {
+            let next = ["devloop".to_owned(), "replay".to_owned(), armed.root().to_string_lossy().into_owned()];
+            found.push(Finding::from_error("state", &error).try_next(next));
+            None
+        }
+    }
+}
+
+fn look_at_owner(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Finding>) {
+    let Some(user) = user else { return };
+    let locks = Locks::new(armed.clone(), user.clone(), Disk::default(), Identity::new_instance());
+    match locks.owner_record() {
+        Err(error) => found.push(Finding::from_error("owner", &error.into())),
+        Ok(None) => found.push(Finding::note("owner", "no loop ever ran here")),
+        Ok(Some(owner)) => {
+            let (pid, host) = (owner.pid, &owner.host);
+            let finding = match (owner.released, owner.identity().is_alive()) {
+                (true, _) => Finding::well("owner", format!("the last loop (process {pid}) ended in an orderly way")),
+                (false, Some(true)) => Finding::well("owner", format!("process {pid} runs the loop")),
+                (false, Some(false)) => {
+                    Finding::note("owner", format!("the last loop (process {pid}) died; the next one settles its work"))
+                }
+                (false, None) => Finding::note("owner", format!("process {pid} on {host} holds the project or died there")),
+            };
+            found.push(finding.at(armed.owner()));
+        }
+    }
+}
