@@ -11,6 +11,7 @@ mod sizes;
 mod tokens;
 mod tree;
 mod words;
+mod wrap;
 
 use tree::{Finding, Tree};
 
@@ -56,13 +57,15 @@ const IN_GRACE: &[&str] = &[
     "invariants have tests",
 ];
 
-/// Checks every rule; `--fix` first rewrites the generated parts of the documents.
+/// Checks every rule; `--fix` first rewrites what is generated, and wraps comments.
 pub fn run(args: &[String]) -> Result<(), String> {
     let root = crate::tools::root();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {}
         ["--fix"] => {
-            docs::fix(&Tree::load(&root)?, &root)?;
+            let tree = Tree::load(&root)?;
+            docs::fix(&tree, &root)?;
+            wrap_comments(&tree, &root)?;
             crate::schema::run(&[])?;
         }
         _ => return Err("usage: cargo xtask tidy [--fix]".to_owned()),
@@ -82,6 +85,18 @@ pub fn run(args: &[String]) -> Result<(), String> {
         }
         false => Err(format!("{}\ntidy: {} findings", report.join("\n"), report.len())),
     }
+}
+
+/// Rewrites the files whose comments are too wide.
+fn wrap_comments(tree: &Tree, root: &std::path::Path) -> Result<(), String> {
+    for (path, text) in tree.with_extension(&["rs", "ts", "mts", "mjs", "js", "wit"]) {
+        let wrapped = wrap::wrapped(text);
+        if wrapped != text {
+            std::fs::write(root.join(path), wrapped).map_err(|error| format!("{path}: {error}"))?;
+            println!("wrapped comments of {path}");
+        }
+    }
+    Ok(())
 }
 
 /// Every finding of every rule, one line each: those that warn, and those that fail.

@@ -10,7 +10,7 @@ const FILE_LINES_MAX: usize = 600;
 /// Lines of a function, from `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Characters of a line.
-const LINE_CHARS_MAX: usize = 110;
+pub const LINE_CHARS_MAX: usize = 110;
 /// What counts as code.
 const CODE: [&str; 8] = ["rs", "ts", "mts", "mjs", "js", "cjs", "wit", "css"];
 
