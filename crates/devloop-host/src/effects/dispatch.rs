@@ -195,7 +195,8 @@ fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> 
         material.diff = String::from_utf8_lossy(&text.patch).into_owned();
         material.omitted = text.omitted.iter().map(ToString::to_string).collect();
         if let Some(protected) = protected_scope(config)? {
-            let touched = changed_between(repo, base, head)?.into_iter().filter(|e| protected.covers(&e.path));
+            let touched =
+                changed_between(repo, base, head)?.into_iter().filter(|e| protected.covers(&e.path));
             material.protected = touched.map(|e| e.path.to_string()).collect();
         }
     }

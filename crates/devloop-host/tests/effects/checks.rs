@@ -1,1 +1,90 @@
-//! placeholder
+//! The operator's checks on a commit: green, red, unavailable, cancelled, and protected tests put back.
+
+use devloop_core::effect::{Effect, Start};
+use devloop_core::report::{CheckOutcome, FailureClass, Outcome};
+use serde_json::json;
+
+use crate::ground::{Ground, writes};
+
+fn shell(line: &str) -> Vec<String> {
+    ["sh", "-c", line].map(str::to_owned).to_vec()
+}
+
+fn with_checks(checks: Vec<Vec<String>>, limit_ms: u64) -> Ground {
+    Ground::with(&json!([writes("t", &[("src/b", "x\n"), ("tests/a_test.txt", "weakened\n")])]), |config| {
+        config.acceptance = checks;
+        config.check_timeout_ms = limit_ms;
+        config.protected_tests = vec!["tests/**".into()];
+    })
+}
+
+fn checked(outcome: Outcome) -> CheckOutcome {
+    match outcome {
+        Outcome::Checked(outcome) => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn checks_see_exactly_the_commit_and_leave_nothing() {
+    let line = "test -f src/a.txt && test ! -e stray && echo made > by-the-check";
+    let ground = with_checks(vec![shell(line)], 20_000);
+    crate::ground::write(ground.root.join("stray"), "not committed");
+    assert_eq!(checked(ground.check(&ground.head(), None)), CheckOutcome::Green);
+    assert!(ground.worktrees().is_empty() && !ground.root.join("by-the-check").exists());
+}
+
+#[test]
+fn every_red_check_is_named_with_the_end_of_its_output() {
+    let long = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; exit 3";
+    let checks = vec![shell("echo first; exit 1"), shell("true"), shell(long)];
+    let ground = with_checks(checks, 20_000);
+    match checked(ground.check(&ground.head(), None)) {
+        CheckOutcome::Red { commands, output } => {
+            assert_eq!(commands.len(), 2);
+            assert_eq!(commands[0], "sh -c 'echo first; exit 1'");
+            assert!(output.ends_with("line 2999\nexit code 3\n"), "{output}");
+            assert_eq!(output.chars().count(), 8_000);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_check_that_cannot_start_or_end_is_unavailable_unless_another_is_red() {
+    let said = |checks, limit_ms| {
+        let ground = with_checks(checks, limit_ms);
+        let head = ground.head();
+        match checked(ground.check(&head, None)) {
+            CheckOutcome::Unavailable { detail } => detail,
+            CheckOutcome::Red { commands, .. } => format!("red: {commands:?}"),
+            CheckOutcome::Green => "green".to_owned(),
+        }
+    };
+    let missing = vec!["no-such-program-here".to_owned()];
+    assert!(said(vec![missing.clone()], 20_000).contains("was not found"));
+    assert!(said(vec![shell("sleep 60")], 200).contains("within 200 ms"));
+    assert_eq!(said(vec![missing, shell("exit 1")], 20_000), "red: [\"sh -c 'exit 1'\"]");
+}
+
+#[test]
+fn a_check_ends_on_request() {
+    let ground = with_checks(vec![shell("while :; do sleep 1; done")], 60_000);
+    let (dispatch, commit) = (ground.next(), ground.head());
+    ground.performer.perform(Effect::Check { dispatch, epoch: 1, commit, contract: None });
+    ground.performer.perform(Effect::Cancel { dispatch });
+    let outcome = ground.report(dispatch).outcome;
+    assert!(matches!(outcome, Outcome::Failed { class: FailureClass::Cancelled, .. }), "{outcome:?}");
+}
+
+#[test]
+fn a_protected_test_is_put_back_unless_the_contract_allows_it() {
+    let ground = with_checks(vec![shell("grep -q 'must stay' tests/a_test.txt")], 20_000);
+    let wide = ground.contract("t", &["src", "tests"]);
+    let head = ground.done(&wide, Start::Fresh);
+    assert_eq!(ground.show(&head, "tests/a_test.txt"), "weakened");
+    let narrow = ground.contract("t", &["src"]);
+    assert_eq!(checked(ground.check(&head, Some(&narrow))), CheckOutcome::Green);
+    assert!(matches!(checked(ground.check(&head, Some(&wide))), CheckOutcome::Red { .. }));
+    assert!(matches!(checked(ground.check(&head, None)), CheckOutcome::Red { .. }));
+}

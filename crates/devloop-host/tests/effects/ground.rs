@@ -147,6 +147,14 @@ impl Ground {
         (self.performer, self.reports) = performer(&self.setting);
     }
 
+    /// Waits for all housekeeping, as a shutdown does, and goes on with a new owner.
+    pub fn settled(mut self) -> Ground {
+        let (fresh, reports) = performer(&self.setting);
+        std::mem::replace(&mut self.performer, fresh).shutdown(60_000);
+        self.reports = reports;
+        self
+    }
+
     pub fn next(&self) -> DispatchId {
         let mut next = self.next.lock().unwrap();
         *next += 1;
