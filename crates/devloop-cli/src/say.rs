@@ -1,0 +1,142 @@
+//! How answers look: lines on standard output, failures on standard error, colour only where a person looks. It must
+//! not know what is said.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+use devloop_host::error::HostError;
+use devloop_host::view::{program, quote};
+use serde_json::{Value, json};
+
+/// Prints a line. A reader that went away is no failure of ours.
+pub fn line(text: impl Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+/// Prints without a newline and flushes: parts of a live picture.
+pub fn raw(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a remark on standard error.
+pub fn note(text: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Prints a value as JSON.
+pub fn json(value: &Value) {
+    line(format_args!("{value:#}"));
+}
+
+/// Whether standard output is looked at by a person.
+#[must_use]
+pub fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// A text in bold on a terminal.
+#[must_use]
+pub fn bold(text: &str) -> String {
+    painted(text, "1")
+}
+
+/// A text that steps back on a terminal.
+#[must_use]
+pub fn dim(text: &str) -> String {
+    painted(text, "2")
+}
+
+fn painted(text: &str, code: &str) -> String {
+    let wanted = is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// A hint as a command that can be pasted: `devloop` becomes this very program.
+#[must_use]
+pub fn command(hint: &[String]) -> String {
+    match hint.split_first() {
+        Some((first, rest)) if first == "devloop" => {
+            let mut argv = program();
+            argv.extend(rest.iter().cloned());
+            quote(&argv)
+        }
+        _ => quote(hint),
+    }
+}
+
+/// One sentence: what is wrong, which field, which path, and the cause where the sentence does not hold it already.
+#[must_use]
+pub fn sentence(error: &HostError) -> String {
+    let mut text = error.message().to_owned();
+    let mut add = |part: String, shown: &str| {
+        if !text.contains(shown) {
+            text.push_str(&part);
+        }
+    };
+    if let Some(field) = error.field() {
+        add(format!(" (field {field})"), field);
+    }
+    if let Some(path) = error.path() {
+        let shown = path.display().to_string();
+        add(format!(" ({shown})"), &shown);
+    }
+    if let Some(source) = std::error::Error::source(error) {
+        let shown = source.to_string();
+        add(format!(": {shown}"), &shown);
+    }
+    text
+}
+
+/// Why a verb could not be done, with the next command.
+pub fn failure(error: &HostError, as_json: bool) {
+    if as_json {
+        let next: Vec<String> = error.hints().iter().map(|hint| command(hint)).collect();
+        json(&json!({ "error": {
+            "kind": error.kind().key(),
+            "sentence": sentence(error),
+            "path": error.path().map(|path| path.to_string_lossy()),
+            "field": error.field(),
+            "next": next,
+        }}));
+        return;
+    }
+    note(format_args!("devloop: {}", sentence(error)));
+    for hint in error.hints() {
+        note(format_args!("  try: {}", command(hint)));
+    }
+}
+
+/// Rows with aligned columns, two blanks between them, no trailing blanks.
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let row_text = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        cells.collect::<Vec<String>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(row_text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use devloop_host::error::ErrorKind;
+
+    #[test]
+    fn a_sentence_says_everything_once() {
+        let check = |error: HostError, expect: &str| assert_eq!(sentence(&error), expect);
+        check(HostError::new(ErrorKind::User, "no"), "no");
+        check(HostError::new(ErrorKind::Config, "bad").in_field("budget").at("/x/c.json"),
+            "bad (field budget) (/x/c.json)");
+        check(HostError::new(ErrorKind::Config, "/x/c.json is bad").at("/x/c.json"), "/x/c.json is bad");
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |cells: &[&str]| cells.iter().map(|c| (*c).to_owned()).collect::<Vec<String>>();
+        assert_eq!(table(&[row(&["a", "long", ""]), row(&["bcd", "x", "y"])]), ["a    long", "bcd  x     y"]);
+    }
+}
