@@ -1,9 +1,9 @@
-//! The demonstration: a sample repository whose embedded workers run through everything the loop does in half a
-//! minute. It is data and a way to lay it out; nothing of the loop knows it.
+//! The demonstration: a sample repository whose embedded workers run through everything the loop does in half
+//! a minute. It is data and a way to lay it out; nothing of the loop knows it.
 //!
-//! Four tasks: `words` is sent back by its reviewer once, `usage` and `farewell` go through at the same time, one of
-//! them without saying what it cost, and `language` fails its checks three times and asks. A cap on the goal's money
-//! trips once on the way.
+//! Four tasks: `words` is sent back by its reviewer once, `usage` and `farewell` go through at the same time,
+//! one of them without saying what it cost, and `language` fails its checks three times and asks. A cap on
+//! the goal's money trips once on the way.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,13 @@ pub const BRANCH: &str = "work";
 pub const GOAL: &str = "\
 # Greetings for everybody
 
-The scripts in `bin/` greet one person in English. Make them greet in German and French too, let the caller choose
-the language, add a goodbye, and write down how the scripts are called.
+The scripts in `bin/` greet one person in English. Make them greet in German and French too, let the caller
+choose the language, add a goodbye, and write down how the scripts are called.
 
 Done when `sh tests/run.sh` passes and `docs/usage.md` shows every script.
 ";
-/// The configuration: embedded workers, one check, and a cap on the goal's money that the demonstration reaches once.
+/// The configuration: embedded workers, one check, and a cap on the goal's money that the demonstration
+/// reaches once.
 pub const CONFIG: &str = r#"{
   "agentBackend": "scripted",
   "scripted": { "script": ".devloop/demo.json", "reserveUsd": 0.05 },

@@ -1,5 +1,5 @@
-//! Backends: what runs a model for one dispatch and brings back its parsed end. A backend holds no lease, commits
-//! nothing and decides nothing.
+//! Backends: what runs a model for one dispatch and brings back its parsed end. A backend holds no lease,
+//! commits nothing and decides nothing.
 
 pub mod demo;
 mod noop;
@@ -59,7 +59,10 @@ pub struct Run<'a> {
 
 impl fmt::Debug for Run<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("dispatch", &self.dispatch).field("route", &self.route).finish_non_exhaustive()
+        f.debug_struct("Run")
+            .field("dispatch", &self.dispatch)
+            .field("route", &self.route)
+            .finish_non_exhaustive()
     }
 }
 
@@ -163,8 +166,12 @@ pub fn of_kind(kind: Kind, ground: Ground) -> Option<Arc<dyn Backend>> {
     match kind {
         Kind::Noop => Some(Arc::new(Noop)),
         Kind::Scripted => Some(Arc::new(Scripted::new(ground))),
-        Kind::Command | Kind::Claude | Kind::Codex | Kind::Dsh | Kind::Subagent | Kind::DshAgent | Kind::Acp => {
-            None
-        }
+        Kind::Command
+        | Kind::Claude
+        | Kind::Codex
+        | Kind::Dsh
+        | Kind::Subagent
+        | Kind::DshAgent
+        | Kind::Acp => None,
     }
 }

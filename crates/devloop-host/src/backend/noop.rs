@@ -1,5 +1,5 @@
-//! The backend of a route that is closed by choice. The core never dispatches to it; a dispatch that comes anyway
-//! reaches nobody.
+//! The backend of a route that is closed by choice. The core never dispatches to it; a dispatch that comes
+//! anyway reaches nobody.
 
 use super::{Backend, BackendResult, Run};
 

@@ -13,13 +13,14 @@
 //! ] }
 //! ```
 //!
-//! The first rule that matches role, task (left out: any) and attempt (left out: any; counted from 1 per role and
-//! task over the life of the project) is followed. Tasks of a plan are those of the `<devloop_result>` envelope.
-//! `result` is one of: `{"plan": [...]}`, `{"work": "completed"|"blocked"|"failed", "summary"?}`,
-//! `{"review": "pass"|"pass_with_notes"|"rework"|"replan"|"blocked", "notes"?, "head"?}`, `{"text": "..."}` (any
-//! output, parsed as a model's), or `{"end": ...}` with `none`, `invalid`, `crash`, `hang`, `refuse`,
+//! The first rule that matches role, task (left out: any) and attempt (left out: any; counted from 1 per role
+//! and task over the life of the project) is followed. Tasks of a plan are those of the `<devloop_result>`
+//! envelope. `result` is one of: `{"plan": [...]}`, `{"work": "completed"|"blocked"|"failed", "summary"?}`,
+//! `{"review": "pass"|"pass_with_notes"|"rework"|"replan"|"blocked", "notes"?, "head"?}`, `{"text": "..."}`
+//! (any output, parsed as a model's), or `{"end": ...}` with `none`, `invalid`, `crash`, `hang`, `refuse`,
 //! `out_of_credit`, `login_expired`, `overloaded`, `network_down`, or `{"rateLimited": {"resetInMs": 1000}}`.
-//! `edits` happen in the worktree, `escape` in the operator's checkout. `process` does all of it in a child process.
+//! `edits` happen in the worktree, `escape` in the operator's checkout. `process` does all of it in a child
+//! process.
 
 use devloop_core::report::Usage;
 use devloop_core::units::{MAX_NUMBER, Tokens, UsdMicros};

@@ -1,5 +1,5 @@
-//! Embedded workers that follow a script file: for the demo and for tests of everything around a worker. They do
-//! what the script says, lies and crashes included, and judge nothing.
+//! Embedded workers that follow a script file: for the demo and for tests of everything around a worker. They
+//! do what the script says, lies and crashes included, and judge nothing.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The operator's checks on one commit, in a throwaway checkout of it. It says what happened; whose fault it is and
-//! whether a red check was known is decided elsewhere.
+//! The operator's checks on one commit, in a throwaway checkout of it. It says what happened; whose fault it
+//! is and whether a red check was known is decided elsewhere.
 
 use std::ffi::OsString;
 
@@ -26,8 +26,8 @@ const COMMANDS_SHOWN: usize = 50;
 pub(super) struct Subject<'a> {
     /// The commit to check out.
     pub commit: &'a Oid,
-    /// For a task's change: the commit it is measured from, and the paths it may change. Protected tests outside
-    /// them are put back as that commit has them.
+    /// For a task's change: the commit it is measured from, and the paths it may change. Protected tests
+    /// outside them are put back as that commit has them.
     pub change: Option<(&'a Oid, &'a [String])>,
 }
 

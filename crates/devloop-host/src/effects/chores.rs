@@ -1,5 +1,5 @@
-//! Effects without a lease and housekeeping after one: each can be done again without harm, and none reports. What
-//! cannot be done now stays where it is and is named by `doctor`.
+//! Effects without a lease and housekeeping after one: each can be done again without harm, and none reports.
+//! What cannot be done now stays where it is and is named by `doctor`.
 
 use std::sync::Arc;
 use std::thread;
@@ -63,8 +63,8 @@ fn attempt(shared: &Shared, chore: &dyn Fn(&Shared) -> Result<(), HostError>) {
     }
 }
 
-/// Removes a dispatch's worktree and its run record. Work that nobody has seen is saved under a ref first; what a
-/// planner, a reviewer or a check wrote is meant to go.
+/// Removes a dispatch's worktree and its run record. Work that nobody has seen is saved under a ref first;
+/// what a planner, a reviewer or a check wrote is meant to go.
 pub(super) fn remove_worktree(shared: &Shared, dispatch: DispatchId) -> Result<(), HostError> {
     let (disk, armed) = (&shared.setting.disk, &shared.setting.armed);
     // A damaged record says nothing about its role: then everything is saved.
@@ -109,8 +109,8 @@ pub(super) fn create_target(shared: &Shared, branch: &Branch) -> Result<(), Host
     Ok(())
 }
 
-/// Takes away the worktree of an earlier dispatch that still has the branch, once that dispatch is over. The pool
-/// is held by the caller.
+/// Takes away the worktree of an earlier dispatch that still has the branch, once that dispatch is over. The
+/// pool is held by the caller.
 pub(super) fn free_branch(shared: &Shared, pool: &Worktrees, branch: &str) -> Result<(), HostError> {
     for listed in pool.list()? {
         let on_it = listed.registered.as_ref().is_some_and(|r| r.branch.as_deref() == Some(branch));

@@ -1,5 +1,5 @@
-//! The host's commit of what a worker left: probed by its trailer first, refused with a named fault. It judges
-//! nothing that `git::commit` does not; it never touches the operator's checkout.
+//! The host's commit of what a worker left: probed by its trailer first, refused with a named fault. It
+//! judges nothing that `git::commit` does not; it never touches the operator's checkout.
 
 use devloop_core::effect::Contract;
 use devloop_core::ids::{DispatchId, RouteKey};

@@ -1,5 +1,5 @@
-//! One model dispatch: its worktree, its run record, its prompt, its backend, and what it left behind. Performed at
-//! most once; it commits nothing and reads nothing that a planner or reviewer wrote.
+//! One model dispatch: its worktree, its run record, its prompt, its backend, and what it left behind.
+//! Performed at most once; it commits nothing and reads nothing that a planner or reviewer wrote.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -166,8 +166,8 @@ fn make_worktree(shared: &Shared, order: &Order<'_>) -> Result<Worktree, HostErr
     })
 }
 
-/// Puts the branch back on the last host commit. What stands there instead was committed by somebody else, a worker
-/// perhaps, and was never judged: it is kept as a retired branch.
+/// Puts the branch back on the last host commit. What stands there instead was committed by somebody else, a
+/// worker perhaps, and was never judged: it is kept as a retired branch.
 fn continue_at(shared: &Shared, pool: &Worktrees, task: &TaskId, tip: &Oid) -> Result<(), HostError> {
     let (repo, branch) = (shared.repo(), task_ref(task));
     if repo.resolve(&branch)?.as_ref() != Some(tip) {
@@ -260,8 +260,8 @@ fn look(shared: &Shared) -> Result<Snapshot, HostError> {
     Ok(snapshot(shared.repo())?)
 }
 
-/// Notes where the branch stands now and what was written to in the operator's checkout. A run that wrote through
-/// a folder of its own there cannot hide it behind a later look.
+/// Notes where the branch stands now and what was written to in the operator's checkout. A run that wrote
+/// through a folder of its own there cannot hide it behind a later look.
 fn note_traces(shared: &Shared, record: &mut RunRecord, before: &Snapshot) -> Result<(), HostError> {
     record.ended = true;
     let changed = look(shared)?.changed_since(before);

@@ -1,5 +1,5 @@
-//! Effects in flight: their threads, their cancel tokens and the promise of exactly one report each, parked in
-//! the inbox before it is told. It does not know what an effect does.
+//! Effects in flight: their threads, their cancel tokens and the promise of exactly one report each, parked
+//! in the inbox before it is told. It does not know what an effect does.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -141,8 +141,8 @@ pub(super) fn start(shared: &Arc<Shared>, effect: Effect) {
     }
 }
 
-/// Parks the report, leaves the table, tells the supervisor. An owner that was replaced parks nothing: the new
-/// owner's inbox is not its own. A full disk loses the parked copy, never the report.
+/// Parks the report, leaves the table, tells the supervisor. An owner that was replaced parks nothing: the
+/// new owner's inbox is not its own. A full disk loses the parked copy, never the report.
 fn tell(shared: &Shared, dispatch: DispatchId, epoch: u32, done: Done) {
     let report = Report { dispatch, epoch, usage: done.usage, outcome: done.outcome };
     if shared.fence().is_ok() {

@@ -186,8 +186,8 @@ impl Performer {
         *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Cancels every model that runs, then waits for all threads, at most `grace_ms` milliseconds. What is left
-    /// after that is found as an orphan by the next owner.
+    /// Cancels every model that runs, then waits for all threads, at most `grace_ms` milliseconds. What is
+    /// left after that is found as an orphan by the next owner.
     pub fn shutdown(self, grace_ms: u64) {
         self.shared.flights.cancel_models();
         self.shared.flights.wait_for_all(grace_ms);

@@ -1,5 +1,5 @@
-//! What a model is told: the templates filled with quoted data. Everything that a model or a person wrote stands
-//! in it as JSON strings, so that it is read as data; nothing of it is expanded again.
+//! What a model is told: the templates filled with quoted data. Everything that a model or a person wrote
+//! stands in it as JSON strings, so that it is read as data; nothing of it is expanded again.
 
 use devloop_core::effect::{Contract, Job};
 use devloop_core::ids::Oid;

@@ -1,5 +1,5 @@
-//! Bringing the target into a task's branch as a commit of the host, probed by its trailer first. The operator's
-//! checkout and the target are not touched.
+//! Bringing the target into a task's branch as a commit of the host, probed by its trailer first. The
+//! operator's checkout and the target are not touched.
 
 use devloop_core::effect::Contract;
 use devloop_core::ids::{Branch, DispatchId, Oid};

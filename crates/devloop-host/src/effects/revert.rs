@@ -1,5 +1,5 @@
-//! Taking a published merge back, from exactly that merge, and laying the task's change ready again on top of the
-//! revert. Probed by trailers, so that a crash between the two is finished by the next owner.
+//! Taking a published merge back, from exactly that merge, and laying the task's change ready again on top of
+//! the revert. Probed by trailers, so that a crash between the two is finished by the next owner.
 
 use devloop_core::effect::Contract;
 use devloop_core::ids::{Branch, DispatchId, Oid};

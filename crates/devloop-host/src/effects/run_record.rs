@@ -1,5 +1,5 @@
-//! The run record of a dispatch, `.devloop/runs/<dispatch>.json`: written before anything of it runs, so that a
-//! later owner can prove its processes dead. It proves nothing itself; `process::tree` does.
+//! The run record of a dispatch, `.devloop/runs/<dispatch>.json`: written before anything of it runs, so that
+//! a later owner can prove its processes dead. It proves nothing itself; `process::tree` does.
 
 use devloop_core::ids::{DispatchId, Oid, TaskId};
 use serde::{Deserialize, Serialize};
@@ -154,8 +154,8 @@ pub fn parse(bytes: &[u8]) -> Result<RunRecord, HostError> {
     }
 }
 
-/// The value of the marker variable of every process of a dispatch. It follows from project and dispatch, so that
-/// they are found even when their record is lost; a dispatch id is never used again.
+/// The value of the marker variable of every process of a dispatch. It follows from project and dispatch, so
+/// that they are found even when their record is lost; a dispatch id is never used again.
 pub fn marker(armed: &Armed, dispatch: DispatchId) -> String {
     let root = devloop_wire::digest_bytes(armed.root().to_string_lossy().as_bytes());
     format!("{}-{dispatch}", &root.as_str()[..16])

@@ -1,5 +1,5 @@
-//! A look at a worker's change for what must never enter a commit: private keys, access tokens, files of secrets.
-//! Few patterns, each certain enough to stop for; it is no scanner and proves nothing clean.
+//! A look at a worker's change for what must never enter a commit: private keys, access tokens, files of
+//! secrets. Few patterns, each certain enough to stop for; it is no scanner and proves nothing clean.
 
 use crate::files;
 use crate::git::inspect::worktree_changes;

@@ -1,4 +1,5 @@
-//! What happens when an effect is performed again after its owner died, and effects that may be repeated at will.
+//! What happens when an effect is performed again after its owner died, and effects that may be repeated at
+//! will.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
