@@ -1,0 +1,160 @@
+//! A whole night through the supervisor: real git, the embedded scripted workers, the sealed core, the real store.
+//! It must leave nothing behind but the goal's commits and `.devloop/`.
+
+use std::path::Path;
+use std::process::Command as Process;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use devloop_core::answer::Answer;
+use devloop_core::command::{Command, Wish};
+use devloop_core::reason::Refusal;
+use devloop_host::backend::demo;
+use devloop_host::command::Desk;
+use devloop_host::error::ErrorKind;
+use devloop_host::store::UserFolder;
+use devloop_host::supervisor::{Options, Supervisor, TickReport};
+
+struct Night {
+    root: tempfile::TempDir,
+    home: tempfile::TempDir,
+    woken: Receiver<()>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Night {
+    fn new() -> Night {
+        let (root, home) = (tempfile::tempdir().expect("root"), tempfile::tempdir().expect("home"));
+        demo::sample_repo(root.path()).expect("sample");
+        let (send, woken) = channel();
+        let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            let _ = send.send(());
+        });
+        Night { root, home, woken, wake }
+    }
+
+    fn open(&self) -> Supervisor {
+        Supervisor::open(self.options(self.root.path())).expect("open")
+    }
+
+    fn options(&self, root: &Path) -> Options {
+        Options {
+            root: root.to_path_buf(),
+            devloop_home: self.home.path().to_path_buf(),
+            config_json: String::new(),
+            wake: Arc::clone(&self.wake),
+        }
+    }
+
+    /// Beats until the loop waits for nothing that runs.
+    fn settle(&self, supervisor: &mut Supervisor) -> TickReport {
+        for _ in 0..600 {
+            let report = supervisor.tick().expect("tick");
+            if !report.reason.starts_with("wait") || report.reason == "wait_shared" {
+                return report;
+            }
+            // Woken by a finished dispatch; the timeout only keeps a broken wake from hanging the test.
+            let _ = self.woken.recv_timeout(Duration::from_secs(5));
+        }
+        panic!("the night does not end: {:?}", supervisor.view());
+    }
+
+    fn desk(&self) -> Desk {
+        let user = UserFolder::at(self.home.path().join("devloop"));
+        Desk::open(self.root.path(), user).expect("desk")
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let out = Process::new("git").args(args).current_dir(self.root.path()).output().expect("git");
+        String::from_utf8_lossy(&out.stdout).trim().to_string()
+    }
+}
+
+fn say(wish: Wish) -> Command {
+    Command { by: "test".into(), wish }
+}
+
+#[test]
+fn a_night_ends_with_merged_commits_and_nothing_left_behind() {
+    let night = Night::new();
+    let mut supervisor = night.open();
+    let mut asked = Vec::new();
+    loop {
+        let report = night.settle(&mut supervisor);
+        let view = supervisor.view();
+        if report.reason == "still_complete" {
+            break;
+        }
+        assert_eq!(report.reason, "halted", "{report:?}");
+        let question = view.questions.first().expect("a halt asks").clone();
+        assert!(!question.answers.is_empty());
+        asked.push(question.key.clone());
+        assert!(asked.len() < 10, "{asked:?}");
+        let key = devloop_core::hold::HoldKey::parse(&question.key).expect("key");
+        let word = question.answers.iter().find(|a| a.recommended).expect("a first choice").answer;
+        let answer = Answer::ALL.into_iter().find(|a| a.word() == word).expect("a word");
+        // From another process's desk, while the loop holds the project.
+        let wish = Wish::Answer { answer, hold: Some(key.clone()), revision: Some(question.revision) };
+        let done = night.desk().wish(say(wish.clone())).expect("wish");
+        assert!(done.accepted && done.helps, "{done:?}");
+        let again = night.desk().wish(say(wish)).expect("wish");
+        assert!(matches!(again.refused, Some(Refusal::Stale { .. })), "{again:?}");
+    }
+    let view = supervisor.view();
+    assert!(asked.contains(&"task/language:acceptance_failed".to_string()), "attempts ran out: {asked:?}");
+    assert!(asked.contains(&"loop:goal_cost_cap".to_string()), "a budget stopped it: {asked:?}");
+    assert!(view.tasks.iter().all(|task| task.stage == "done" || task.stage == "merged"), "{:?}", view.tasks);
+    assert!(view.running.is_empty());
+    assert_eq!(night.git(&["status", "--porcelain"]), "", "the checkout is clean and on the target");
+    let merges = night.git(&["log", "--merges", "--format=%s"]);
+    assert_eq!(merges.lines().count(), view.tasks.len(), "{merges}");
+    supervisor.close().expect("close");
+    assert_eq!(night.git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
+}
+
+#[test]
+fn a_second_loop_is_refused_and_the_first_goes_on() {
+    let night = Night::new();
+    let mut first = night.open();
+    first.tick().expect("tick");
+    let refused = Supervisor::open(night.options(night.root.path())).expect_err("a second loop");
+    assert_eq!(refused.kind(), ErrorKind::Busy);
+    assert!(refused.to_string().contains(&std::process::id().to_string()), "{refused}");
+    let link = night.home.path().join("link");
+    std::os::unix::fs::symlink(night.root.path(), &link).expect("link");
+    assert_eq!(Supervisor::open(night.options(&link)).expect_err("by a link").kind(), ErrorKind::Busy);
+    first.close().expect("close");
+}
+
+#[test]
+fn a_loop_that_is_closed_in_the_middle_is_taken_over_by_the_next() {
+    let night = Night::new();
+    let mut merged = 0;
+    for _ in 0..40 {
+        let mut supervisor = night.open();
+        for _ in 0..3 {
+            let report = supervisor.tick().expect("tick");
+            if report.reason.starts_with("wait") {
+                let _ = night.woken.recv_timeout(Duration::from_millis(700));
+            }
+        }
+        merged = supervisor.view().tasks.iter().filter(|t| t.stage.starts_with("merged")).count();
+        if supervisor.view().phase == "halted" || supervisor.view().phase == "complete" {
+            supervisor.close().expect("close");
+            break;
+        }
+        supervisor.close().expect("close");
+    }
+    let mut supervisor = night.open();
+    night.settle(&mut supervisor);
+    let view = supervisor.view();
+    assert!(!view.tasks.is_empty(), "a plan survived the closings");
+    let commits = night.git(&["log", "--merges", "--format=%(trailers:key=Devloop-Dispatch,valueonly)"]);
+    let mut ids: Vec<&str> = commits.lines().filter(|l| !l.is_empty()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "no merge was done twice; {merged} were seen before");
+    supervisor.close().expect("close");
+}
