@@ -7,6 +7,7 @@ use devloop_core::units::{MAX_NUMBER, UsdMicros};
 
 use crate::config_doc::{Config, ConfigFault, KEYS, Weight};
 use crate::config_fields::{Faults, Fields};
+use crate::config_judge;
 use crate::config_routes;
 use crate::tree::Node;
 
@@ -77,7 +78,7 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
         warnings: Vec::new(),
     };
     not_built(&mut faults, &top);
-    config_routes::judge(&mut faults, &config);
+    config_judge::judge(&mut faults, &config);
     (config, faults.0)
 }
 

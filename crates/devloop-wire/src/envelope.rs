@@ -6,11 +6,11 @@ use std::fmt;
 use devloop_core::ids::{Oid, TaskId};
 use devloop_core::plan::PlannedTask;
 use devloop_core::report::Outcome;
-use devloop_core::review::{Review, Verdict};
-use devloop_core::task::{Estimate, clip};
-use devloop_core::tier::{Risk, Tier};
+use devloop_core::review::Review;
+use devloop_core::task::clip;
 use serde::Deserialize;
 
+use crate::envelope_form::{ImplementationIn, PlanIn, ReviewIn, TaskIn};
 use crate::envelope_text::{MAX_BLOCKS, START, blocks};
 use crate::fault::DocError;
 use crate::json;
@@ -226,84 +226,6 @@ struct Head {
     kind: Option<String>,
 }
 
-/// A plan as it is written. Fields that are not listed are ignored: they cannot widen anything.
-#[derive(Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct PlanIn {
-    tasks: Vec<TaskIn>,
-}
-
-/// One planned task as it is written.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct TaskIn {
-    id: String,
-    title: String,
-    tier: TierIn,
-    risk: Risk,
-    #[serde(alias = "depends_on", default)]
-    depends_on: Vec<String>,
-    #[serde(alias = "allowed_paths")]
-    allowed_paths: Vec<String>,
-    /// What a reviewer checks; `acceptance` is its older name.
-    #[serde(alias = "acceptance")]
-    criteria: Vec<String>,
-    /// A size guess; a malformed one is dropped.
-    #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<Estimate>"))]
-    estimate: Option<serde_json::Value>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-enum TierIn {
-    #[serde(alias = "t0")]
-    T0,
-    #[serde(alias = "t1")]
-    T1,
-    #[serde(alias = "t2")]
-    T2,
-    #[serde(alias = "t3")]
-    T3,
-}
-
-/// The end of a work as it is written.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct ImplementationIn {
-    #[serde(alias = "task_id")]
-    task_id: String,
-    outcome: WorkEnd,
-    summary: String,
-}
-
-/// A verdict as it is written.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct ReviewIn {
-    #[serde(alias = "task_id")]
-    task_id: String,
-    #[serde(alias = "reviewed_sha")]
-    reviewed_sha: String,
-    verdict: VerdictIn,
-    #[serde(default)]
-    notes: Option<String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-enum VerdictIn {
-    Pass,
-    PassWithNotes,
-    Rework,
-    Replan,
-    Blocked,
-}
-
 /// Reads the JSON of one envelope. It is read into its type directly, so that a field given twice is refused.
 fn read(text: &str) -> Result<Envelope, DocError> {
     let bytes = text.as_bytes();
@@ -337,13 +259,7 @@ fn review(review: ReviewIn) -> Result<Envelope, DocError> {
     if notes.contains('\0') {
         return Err(DocError::defect(DOCUMENT, "notes", "must not contain NUL"));
     }
-    let verdict = match review.verdict {
-        VerdictIn::Pass => Verdict::Pass,
-        VerdictIn::PassWithNotes => Verdict::PassWithNotes,
-        VerdictIn::Rework => Verdict::Rework,
-        VerdictIn::Replan => Verdict::Replan,
-        VerdictIn::Blocked => Verdict::Blocked,
-    };
+    let verdict = review.verdict.into();
     Ok(Envelope::Review { task: review.task_id, review: Review { verdict, head, notes: clip(&notes) } })
 }
 
@@ -352,24 +268,4 @@ fn require_text(field: &str, text: &str) -> Result<(), DocError> {
         return Err(DocError::defect(DOCUMENT, field, "must be a text that is not empty and has no NUL"));
     }
     Ok(())
-}
-
-impl TaskIn {
-    fn planned(self) -> PlannedTask {
-        PlannedTask {
-            id: self.id,
-            title: self.title,
-            tier: match self.tier {
-                TierIn::T0 => Tier::T0,
-                TierIn::T1 => Tier::T1,
-                TierIn::T2 => Tier::T2,
-                TierIn::T3 => Tier::T3,
-            },
-            risk: self.risk,
-            depends_on: self.depends_on,
-            allowed_paths: self.allowed_paths,
-            criteria: self.criteria,
-            estimate: self.estimate.and_then(|value| serde_json::from_value::<Estimate>(value).ok()),
-        }
-    }
 }

@@ -6,12 +6,14 @@
 pub mod budget_doc;
 pub mod config_doc;
 mod config_fields;
+mod config_judge;
 mod config_read;
 mod config_routes;
 #[cfg(feature = "schema")]
 mod config_shape;
 pub mod contract;
 pub mod envelope;
+mod envelope_form;
 mod envelope_text;
 pub mod event_line;
 pub mod fault;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::config_shape::ConfigShape;
 use crate::contract::ContractDoc;
-use crate::envelope::{ImplementationIn, PlanIn, ReviewIn};
+use crate::envelope_form::{ImplementationIn, PlanIn, ReviewIn};
 use crate::event_line::{EventLine, SegmentHead};
 use crate::state_doc::StateDoc;
 use crate::trace_line::{TraceHead, TraceLine};

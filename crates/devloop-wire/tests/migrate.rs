@@ -215,79 +215,68 @@ fn every_old_reason_becomes_a_question_on_its_task() {
 /// What a row is about, the change that makes the state malformed, and what is said about it.
 type Malformed = (&'static str, fn(&mut Value), &'static str);
 
+const MALFORMED: &[Malformed] = &[
+    ("no version", |v| drop(v.as_object_mut().unwrap().remove("version")), "missing field `version`"),
+    ("another version", |v| v["version"] = json!(2), "version: must be 1"),
+    (
+        "no supervisor",
+        |v| drop(v.as_object_mut().unwrap().remove("supervisor")),
+        "missing field `supervisor`",
+    ),
+    ("supervisor text", |v| v["supervisor"] = json!("x"), "supervisor: invalid type"),
+    ("empty reason", |v| v["supervisor"]["reason"] = json!(""), "supervisor.reason: must not be empty"),
+    (
+        "unknown task held",
+        |v| v["supervisor"]["taskId"] = json!("zz"),
+        "supervisor.taskId: there is no task \"zz\"",
+    ),
+    ("status", |v| v["tasks"][1]["status"] = json!("paused"), "tasks[1].status: unknown variant `paused`"),
+    ("tier", |v| v["tasks"][0]["tier"] = json!("T4"), "tasks[0].tier: unknown variant `T4`"),
+    ("risk", |v| v["tasks"][0]["risk"] = json!(1), "tasks[0].risk: "),
+    ("attempts", |v| v["tasks"][0]["attempts"] = json!(-1), "tasks[0].attempts: invalid value"),
+    ("id", |v| v["tasks"][0]["id"] = json!("a/b"), "tasks[0].id: must be 1 to 64 characters"),
+    (
+        "id twice",
+        |v| v["tasks"][1]["id"] = v["tasks"][0]["id"].clone(),
+        "tasks[1].id: task id g2-merged is used twice",
+    ),
+    ("sha", |v| v["tasks"][0]["baseSha"] = json!("12"), "tasks[0].baseSha: must be 40 or 64"),
+    ("sha", |v| v["tasks"][0]["implementationSha"] = json!(5), "tasks[0].implementationSha: invalid type"),
+    (
+        "implementer",
+        |v| v["tasks"][0]["implementer"] = json!("a b"),
+        "tasks[0].implementer: must be 1 to 200",
+    ),
+    (
+        "verdict",
+        |v| v["tasks"][0]["lastReviewVerdict"] = json!("OK"),
+        "tasks[0].lastReviewVerdict: unknown variant",
+    ),
+    ("paths", |v| v["tasks"][0]["allowedPaths"] = json!("a"), "tasks[0].allowedPaths: invalid type"),
+    ("usage", |v| v["usage"]["taskAttempts"] = json!([]), "usage.taskAttempts: invalid type"),
+    ("usage", |v| v["usage"]["taskAttempts"]["x"] = json!(0.5), "usage.taskAttempts.x: invalid type"),
+    (
+        "running",
+        |v| v["usage"]["taskStartedAt"] = json!({}),
+        "tasks[7].status: task g2-running is running but",
+    ),
+    ("cost", |v| v["usage"]["costUsdDay"] = json!(-1), "usage.costUsdDay: must be an amount"),
+    ("cost", |v| v["usage"]["costUsdSession"] = json!("1"), "usage.costUsdSession: invalid type"),
+    ("tokens", |v| v["usage"]["tokens"]["g2-merge"] = json!(-1), "usage.tokens.g2-merge: must be a number"),
+    (
+        "time",
+        |v| v["usage"]["lastProgressAt"] = json!(9_007_199_254_740_992_u64),
+        "usage.lastProgressAt: the number",
+    ),
+    ("branch", |v| v["workBranch"] = json!("-x"), "workBranch: must be a branch name"),
+    ("goal", |v| v["goal"]["number"] = json!(1), "goal.number: must be at least 2"),
+    ("goal", |v| v["goal"] = json!(2), "goal: invalid type"),
+    ("tasks", |v| v["tasks"] = json!({}), "tasks: invalid type"),
+];
+
 #[test]
 fn malformed_states_are_refused_with_their_field() {
-    let table: &[Malformed] = &[
-        ("no version", |v| drop(v.as_object_mut().unwrap().remove("version")), "missing field `version`"),
-        ("another version", |v| v["version"] = json!(2), "version: must be 1"),
-        (
-            "no supervisor",
-            |v| drop(v.as_object_mut().unwrap().remove("supervisor")),
-            "missing field `supervisor`",
-        ),
-        ("supervisor text", |v| v["supervisor"] = json!("x"), "supervisor: invalid type"),
-        ("empty reason", |v| v["supervisor"]["reason"] = json!(""), "supervisor.reason: must not be empty"),
-        (
-            "unknown task held",
-            |v| v["supervisor"]["taskId"] = json!("zz"),
-            "supervisor.taskId: there is no task \"zz\"",
-        ),
-        (
-            "status",
-            |v| v["tasks"][1]["status"] = json!("paused"),
-            "tasks[1].status: unknown variant `paused`",
-        ),
-        ("tier", |v| v["tasks"][0]["tier"] = json!("T4"), "tasks[0].tier: unknown variant `T4`"),
-        ("risk", |v| v["tasks"][0]["risk"] = json!(1), "tasks[0].risk: "),
-        ("attempts", |v| v["tasks"][0]["attempts"] = json!(-1), "tasks[0].attempts: invalid value"),
-        ("id", |v| v["tasks"][0]["id"] = json!("a/b"), "tasks[0].id: must be 1 to 64 characters"),
-        (
-            "id twice",
-            |v| v["tasks"][1]["id"] = v["tasks"][0]["id"].clone(),
-            "tasks[1].id: task id g2-merged is used twice",
-        ),
-        ("sha", |v| v["tasks"][0]["baseSha"] = json!("12"), "tasks[0].baseSha: must be 40 or 64"),
-        (
-            "sha",
-            |v| v["tasks"][0]["implementationSha"] = json!(5),
-            "tasks[0].implementationSha: invalid type",
-        ),
-        (
-            "implementer",
-            |v| v["tasks"][0]["implementer"] = json!("a b"),
-            "tasks[0].implementer: must be 1 to 200",
-        ),
-        (
-            "verdict",
-            |v| v["tasks"][0]["lastReviewVerdict"] = json!("OK"),
-            "tasks[0].lastReviewVerdict: unknown variant",
-        ),
-        ("paths", |v| v["tasks"][0]["allowedPaths"] = json!("a"), "tasks[0].allowedPaths: invalid type"),
-        ("usage", |v| v["usage"]["taskAttempts"] = json!([]), "usage.taskAttempts: invalid type"),
-        ("usage", |v| v["usage"]["taskAttempts"]["x"] = json!(0.5), "usage.taskAttempts.x: invalid type"),
-        (
-            "running",
-            |v| v["usage"]["taskStartedAt"] = json!({}),
-            "tasks[7].status: task g2-running is running but",
-        ),
-        ("cost", |v| v["usage"]["costUsdDay"] = json!(-1), "usage.costUsdDay: must be an amount"),
-        ("cost", |v| v["usage"]["costUsdSession"] = json!("1"), "usage.costUsdSession: invalid type"),
-        (
-            "tokens",
-            |v| v["usage"]["tokens"]["g2-merge"] = json!(-1),
-            "usage.tokens.g2-merge: must be a number",
-        ),
-        (
-            "time",
-            |v| v["usage"]["lastProgressAt"] = json!(9_007_199_254_740_992_u64),
-            "usage.lastProgressAt: the number",
-        ),
-        ("branch", |v| v["workBranch"] = json!("-x"), "workBranch: must be a branch name"),
-        ("goal", |v| v["goal"]["number"] = json!(1), "goal.number: must be at least 2"),
-        ("goal", |v| v["goal"] = json!(2), "goal: invalid type"),
-        ("tasks", |v| v["tasks"] = json!({}), "tasks: invalid type"),
-    ];
-    for (name, change, expect) in table {
+    for (name, change, expect) in MALFORMED {
         let text = changed(NEW, change);
         let said = migrate(Some(text.as_bytes()), None).unwrap_err().to_string();
         assert!(said.starts_with("STATE.json (version 1): ") && said.contains(expect), "{name}: {said}");
