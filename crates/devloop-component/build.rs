@@ -12,7 +12,9 @@ fn main() -> ExitCode {
     for name in ["core.wasm", image.as_str(), "digest", "wit-digest"] {
         println!("cargo::rerun-if-changed=built/{name}");
         if !built.join(name).is_file() {
-            return refuse(&format!("no guest is built (built/{name} is missing): run `cargo xtask guest` first"));
+            return refuse(&format!(
+                "no guest is built (built/{name} is missing): run `cargo xtask guest` first"
+            ));
         }
     }
     for (key, name) in [("DEVLOOP_CORE_DIGEST", "digest"), ("DEVLOOP_WIT_DIGEST", "wit-digest")] {
@@ -34,7 +36,8 @@ fn variable(name: &str) -> Option<String> {
 /// 64 lower-case hex digits, or nothing.
 fn digest(path: &PathBuf) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
-    let well_formed = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+    let well_formed =
+        text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     well_formed.then_some(text)
 }
 

@@ -39,7 +39,11 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field.is_empty() { f.write_str(&self.rule) } else { write!(f, "{}: {}", self.field, self.rule) }
+        if self.field.is_empty() {
+            f.write_str(&self.rule)
+        } else {
+            write!(f, "{}: {}", self.field, self.rule)
+        }
     }
 }
 

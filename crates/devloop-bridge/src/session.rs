@@ -60,7 +60,11 @@ impl From<Refused> for Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field.is_empty() { f.write_str(&self.rule) } else { write!(f, "{}: {}", self.field, self.rule) }
+        if self.field.is_empty() {
+            f.write_str(&self.rule)
+        } else {
+            write!(f, "{}: {}", self.field, self.rule)
+        }
     }
 }
 

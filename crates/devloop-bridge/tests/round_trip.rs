@@ -152,7 +152,8 @@ macro_rules! sample_proof {
         impl Samples for devloop_core::review::ReviewedHead {
             fn samples() -> Vec<Self> {
                 let (commit, who) = (Column::new(), Column::new());
-                let prove = |row| devloop_bridge::reviewed_head(commit.at(row), commit.at(row + 1), who.at(row));
+                let prove =
+                    |row| devloop_bridge::reviewed_head(commit.at(row), commit.at(row + 1), who.at(row));
                 (0..2).map(|row| prove(row).expect("a proof")).collect()
             }
         }

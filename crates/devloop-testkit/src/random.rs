@@ -4,7 +4,6 @@
 mod outcome;
 mod policy;
 
-
 use devloop_core::answer::Answer;
 use devloop_core::command::{Command, TaskEdit, Wish};
 use devloop_core::decide::Input;
@@ -15,7 +14,7 @@ use devloop_core::observation::{
 };
 use devloop_core::policy::Policy;
 use devloop_core::report::Report;
-use devloop_core::state::{Lease, LoopState, Owner};
+use devloop_core::state::{Lease, LoopState, Owner, Phase};
 use devloop_core::tier::{Risk, Tier};
 use devloop_core::units::{AwakeMs, Tokens, UsdMicros, WallMs};
 
@@ -66,9 +65,12 @@ impl Random {
 }
 
 /// A run of inputs. Give each the state as it stands; what comes next depends on it.
+///
+/// Every other seed is calm: the same odd things happen, a tenth as often, so that its loop gets further.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     random: Random,
+    wild: bool,
     wall: u64,
     awake: AwakeMs,
     instance: u64,
@@ -93,6 +95,7 @@ impl Inputs {
             goal: digest('a'),
             branch: Branch::parse(branch).expect("a branch name"),
             tip: random.oid(),
+            wild: seed % 2 == 1,
             random,
         }
     }
@@ -105,32 +108,39 @@ impl Inputs {
     /// The next input for a loop that is in `state`.
     pub fn next(&mut self, state: &LoopState) -> Input {
         self.pass_time();
-        if self.random.chance(15) {
-            let command = Command { by: self.random.pick(&["cli", "page"]).to_string(), wish: self.wish(state) };
+        let at_rest = state.phase != Phase::Active || !state.open_holds().is_empty();
+        if self.random.chance(if at_rest { 40 } else { 6 }) {
+            let command =
+                Command { by: self.random.pick(&["cli", "page"]).to_string(), wish: self.wish(state) };
             return Input::Command { stamp: self.stamp(), command };
         }
         Input::Observation(self.observation(state))
     }
-
 
     fn pass_time(&mut self) {
         let step = if self.random.chance(5) { 3_600_000 } else { 90_000 };
         let step = self.random.below(step);
         self.awake.ms += step;
         self.wall += step;
-        if self.random.chance(2) {
+        if self.odd(2) {
             self.wall += self.random.below(40_000_000);
         }
-        if self.random.chance(1) {
+        if self.odd(1) {
             self.wall -= self.random.below(90_000_000);
         }
-        if self.random.chance(1) {
+        if self.odd(1) {
             self.awake = AwakeMs { boot: self.awake.boot + 1, ms: self.random.below(100_000) };
             self.instance += 1;
         }
-        if self.random.chance(2) {
+        if self.odd(2) {
             self.instance += 1;
         }
+    }
+
+    /// True in `percent` of a hundred cases, in a calm run in a tenth of them.
+    fn odd(&mut self, percent: u64) -> bool {
+        let of_thousand = if self.wild { percent * 10 } else { percent };
+        self.random.below(1_000) < of_thousand
     }
 
     fn stamp(&self) -> Stamp {
@@ -139,28 +149,34 @@ impl Inputs {
 
     fn owner(&self) -> Owner {
         let pid = 100 + u32::try_from(self.instance).unwrap_or(u32::MAX - 100);
-        Owner { host: "host".into(), boot: self.awake.boot, pid, started: self.instance, instance: self.instance }
+        Owner {
+            host: "host".into(),
+            boot: self.awake.boot,
+            pid,
+            started: self.instance,
+            instance: self.instance,
+        }
     }
 
     fn observation(&mut self, state: &LoopState) -> Observation {
-        if self.random.chance(1) {
+        if self.odd(1) {
             self.goal = digest(self.random.pick(&['a', 'b']));
         }
         if let Some(merge) = &state.target.last_merge {
             self.tip = merge.clone();
         }
-        if self.random.chance(4) {
+        if self.odd(4) {
             self.tip = self.random.oid();
         }
-        let absent = self.random.chance(1);
+        let absent = self.odd(1);
         Observation {
             stamp: self.stamp(),
             goal: if absent { GoalSeen::Absent } else { GoalSeen::Present(self.goal.clone()) },
             repo: self.repo(),
-            free_disk_bytes: if self.random.chance(2) { self.random.below(1 << 30) } else { 1 << 40 },
+            free_disk_bytes: if self.odd(2) { self.random.below(1 << 30) } else { 1 << 40 },
             others: Others {
-                committed_today: UsdMicros(if self.random.chance(3) { self.random.below(1 << 26) } else { 0 }),
-                slots: if self.random.chance(5) { 4 } else { 0 },
+                committed_today: UsdMicros(if self.odd(3) { self.random.below(1 << 26) } else { 0 }),
+                slots: if self.odd(5) { 4 } else { 0 },
             },
             reports: self.reports(state),
             orphans: self.orphans(state),
@@ -168,17 +184,19 @@ impl Inputs {
     }
 
     fn repo(&mut self) -> RepoSeen {
-        let checkout = match self.random.below(40) {
-            0 => Checkout::Dirty { paths: vec!["src/lib.rs".into()] },
-            1 => Checkout::Busy { what: "rebase".into() },
-            _ => Checkout::Free,
+        let checkout = if self.odd(3) {
+            Checkout::Dirty { paths: vec!["src/lib.rs".into()] }
+        } else if self.odd(3) {
+            Checkout::Busy { what: "rebase".into() }
+        } else {
+            Checkout::Free
         };
         RepoSeen {
-            branch: (!self.random.chance(1)).then(|| self.branch.clone()),
+            branch: (!self.odd(1)).then(|| self.branch.clone()),
             tip: Some(self.tip.clone()),
             remote_default: Branch::parse("main").ok(),
             checkout,
-            contains_last_merge: !self.random.chance(1),
+            contains_last_merge: !self.odd(1),
         }
     }
 
@@ -216,8 +234,17 @@ impl Inputs {
     }
 
     fn wish(&mut self, state: &LoopState) -> Wish {
+        if self.odd(8) {
+            return Wish::Pause { now: self.random.chance(50) };
+        }
+        match &state.phase {
+            Phase::Paused { .. } if self.random.chance(70) => {
+                return Wish::Resume { task: None, reset_cost: false };
+            }
+            Phase::Complete { .. } if self.random.chance(70) => return Wish::NextGoal,
+            Phase::Active | Phase::Paused { .. } | Phase::Complete { .. } => {}
+        }
         match self.random.below(20) {
-            0 => Wish::Pause { now: self.random.chance(50) },
             1 => Wish::NextGoal,
             2..=5 => {
                 let task = if self.random.chance(50) { self.some_task(state) } else { None };
@@ -233,12 +260,19 @@ impl Inputs {
 
     fn some_task(&mut self, state: &LoopState) -> Option<TaskId> {
         let ids: Vec<TaskId> = state.tasks.iter().map(|task| task.id.clone()).collect();
-        if ids.is_empty() || self.random.chance(5) { TaskId::parse("nobody").ok() } else { Some(self.random.pick(&ids)) }
+        if ids.is_empty() || self.random.chance(5) {
+            TaskId::parse("nobody").ok()
+        } else {
+            Some(self.random.pick(&ids))
+        }
     }
 
     fn edit(&mut self) -> TaskEdit {
         TaskEdit {
-            allowed_paths: self.random.chance(30).then(|| vec![self.random.pick(&["src/**", "../x", "docs/*"]).into()]),
+            allowed_paths: self
+                .random
+                .chance(30)
+                .then(|| vec![self.random.pick(&["src/**", "../x", "docs/*"]).into()]),
             criteria: self.random.chance(30).then(|| vec!["still works".into()]),
             tier: self.random.chance(30).then(|| self.random.pick(&[Tier::T0, Tier::T1, Tier::T2])),
             risk: self.random.chance(30).then(|| self.random.pick(&[Risk::Low, Risk::High])),
@@ -257,11 +291,16 @@ impl Inputs {
             return Wish::Answer { answer, hold: None, revision: None };
         }
         let (key, revision) = self.random.pick(&open);
+        let moves: Vec<Answer> = key.kind.answers().iter().copied().filter(|a| *a != Answer::Stop).collect();
         let answer =
-            if self.random.chance(95) { self.random.pick(key.kind.answers()) } else { self.random.pick(&Answer::ALL) };
+            if self.random.chance(90) { self.random.pick(&moves) } else { self.random.pick(&Answer::ALL) };
         let named = open.len() > 1 || self.random.chance(50);
         let revision = if self.random.chance(5) { revision + 1 } else { revision };
-        Wish::Answer { answer, hold: named.then_some(key), revision: self.random.chance(50).then_some(revision) }
+        Wish::Answer {
+            answer,
+            hold: named.then_some(key),
+            revision: self.random.chance(50).then_some(revision),
+        }
     }
 }
 

@@ -33,7 +33,10 @@ struct Live {
 impl std::fmt::Debug for Component {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Component");
-        shown.field("program", &self.program).field("limits", &self.limits).field("open", &self.live.is_some());
+        shown
+            .field("program", &self.program)
+            .field("limits", &self.limits)
+            .field("open", &self.live.is_some());
         shown.finish_non_exhaustive()
     }
 }
@@ -179,7 +182,8 @@ impl Machine for Component {
         digest_every: u32,
     ) -> Result<Vec<Replayed>, MachineError> {
         let steps: Vec<wit::Step> = steps.to_vec().into_wit();
-        let replayed = self.fresh(|store, guest| guest.call_replay(store, state, policy, &steps, digest_every))?;
+        let replayed =
+            self.fresh(|store, guest| guest.call_replay(store, state, policy, &steps, digest_every))?;
         match replayed.2 {
             Ok(replayed) => replayed.into_domain().map_err(MachineError::Unreadable),
             Err(error) => Err(error.into_domain().map_or_else(MachineError::Unreadable, MachineError::Core)),

@@ -96,7 +96,9 @@ impl Program {
         let linker: Linker<Cap> = Linker::new(&engine);
         let pre = linker.instantiate_pre(component).and_then(CorePre::new).map_err(image_error)?;
         let watchdog = match metering {
-            Metering::Epoch => Some(Watchdog::start(&engine).map_err(|e| MachineError::Image(e.to_string()))?),
+            Metering::Epoch => {
+                Some(Watchdog::start(&engine).map_err(|e| MachineError::Image(e.to_string()))?)
+            }
             Metering::Fuel => None,
         };
         Ok(Self { engine, pre, metering, watchdog })

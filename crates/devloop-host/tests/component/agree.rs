@@ -8,8 +8,8 @@ use devloop_testkit::random::{Inputs, Random};
 use super::fresh_state;
 use super::run::{bytes, lines, native, steps, tick};
 
-const SEEDS: u64 = 20;
-const INPUTS_PER_SEED: usize = 50;
+const SEEDS: u64 = 10;
+const INPUTS_PER_SEED: usize = 100;
 
 fn policy_of(inputs: &mut Inputs) -> Vec<u8> {
     devloop_wire::policy_doc::policy_bytes(&inputs.policy())
@@ -42,7 +42,7 @@ fn native_and_component_agree_byte_for_byte_on_a_thousand_random_inputs() {
         }
     }
     // The comparison is worth something only if the loops got somewhere.
-    assert!(reasons.len() >= 12, "only these reasons came up: {reasons:?}");
+    assert!(reasons.len() >= 15, "only these reasons came up: {reasons:?}");
     assert!(merged >= 10, "only {merged} merges in {} inputs", SEEDS as usize * INPUTS_PER_SEED);
 }
 
@@ -152,7 +152,10 @@ fn a_line_that_does_not_fit_is_refused_and_changes_nothing() {
         let before = machine.digest();
         let refused = machine.fold(&line).expect_err("there is no such task");
         assert!(
-            matches!(&refused, devloop_host::machine::MachineError::Core(devloop_bridge::CoreError::Story(_))),
+            matches!(
+                &refused,
+                devloop_host::machine::MachineError::Core(devloop_bridge::CoreError::Story(_))
+            ),
             "{refused:?}"
         );
         assert!(machine.is_open());

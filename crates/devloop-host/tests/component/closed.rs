@@ -40,9 +40,15 @@ fn refused_documents_leave_the_machine_closed_and_say_which_field() {
     let policy = devloop_wire::policy_doc::policy_bytes(&Inputs::new(1).policy());
     let mut machine = Component::embedded().expect("the embedded image loads");
     let torn = machine.open(b"{\"version\":2,", &policy).expect_err("half a document");
-    assert!(matches!(&torn, MachineError::Core(CoreError::State(fault)) if fault.kind == FaultKind::Torn), "{torn:?}");
+    assert!(
+        matches!(&torn, MachineError::Core(CoreError::State(fault)) if fault.kind == FaultKind::Torn),
+        "{torn:?}"
+    );
     let newer = machine.open(b"{\"version\":99}", &policy).expect_err("a document of the future");
-    assert!(matches!(&newer, MachineError::Core(CoreError::State(fault)) if fault.kind == FaultKind::Newer), "{newer:?}");
+    assert!(
+        matches!(&newer, MachineError::Core(CoreError::State(fault)) if fault.kind == FaultKind::Newer),
+        "{newer:?}"
+    );
     let policy = machine.open(&fresh_state(), b"[]").expect_err("no policy");
     assert!(matches!(policy, MachineError::Core(CoreError::Policy(_))), "{policy:?}");
     assert!(!machine.is_open());

@@ -95,6 +95,15 @@ fn memory_is_given_up_to_the_limit_and_not_beyond() {
     }
 }
 
+#[test]
+fn the_guest_has_a_ceiling_of_its_own_in_every_engine() {
+    // Far above the 256 MiB that the module itself allows: its allocator fails before the host's limit is reached.
+    let limits = GuestLimits { memory_bytes: 1 << 30, ..roomy() };
+    let mut machine = Component::new(image("hostile").expect("the hostile guest loads"), limits);
+    let bomb = machine.open(b"quiet", b"bomb");
+    assert!(matches!(&bomb, Err(MachineError::Stopped(Stop::Trap(_)))), "{bomb:?}");
+}
+
 #[cfg(feature = "compiler")]
 #[test]
 fn a_guest_without_fuel_is_stopped() {

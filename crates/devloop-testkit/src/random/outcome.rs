@@ -2,9 +2,7 @@
 
 use devloop_core::ids::{DispatchId, Oid};
 use devloop_core::plan::PlannedTask;
-use devloop_core::report::{
-    CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage,
-};
+use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage};
 use devloop_core::review::{Review, Verdict};
 use devloop_core::state::{Lease, LoopState, Op};
 use devloop_core::task::Estimate;

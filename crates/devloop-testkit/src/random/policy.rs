@@ -46,7 +46,8 @@ pub fn policy(random: &mut Random) -> Policy {
 }
 
 fn route(random: &mut Random, tier: Tier, identity: &str, fallback: &[&str]) -> Route {
-    let price = Price { input_uncached: 3_000_000, cache_read: 300_000, cache_write: 3_750_000, output: 15_000_000 };
+    let price =
+        Price { input_uncached: 3_000_000, cache_read: 300_000, cache_write: 3_750_000, output: 15_000_000 };
     Route {
         tier,
         backend: if random.chance(3) { Backend::Noop } else { Backend::Command },
