@@ -3,7 +3,9 @@
 use clap::{Args, Parser, Subcommand};
 use devloop_host::error::HostError;
 
-use crate::{answer, completions, demo, doctor, events, init, next, pause, replay, resume, run, status, task, tick};
+use crate::{
+    answer, completions, demo, doctor, events, init, next, pause, replay, resume, run, status, task, tick,
+};
 
 /// What a verb ends with: an exit code, or why it could not be done.
 pub type Outcome = Result<u8, HostError>;
@@ -12,13 +14,11 @@ pub type Outcome = Result<u8, HostError>;
 pub const FINE: u8 = 0;
 /// A person is needed, or the project cannot be worked on.
 pub const NEEDS_A_PERSON: u8 = 1;
-/// The command line itself is wrong.
-pub const USAGE: u8 = 2;
 
 /// From a goal to merged commits.
 ///
-/// Exit codes: 0 while the loop runs, waits, or is held in one task while others move; 1 when it is halted or would
-/// halt, is paused, complete, unarmed or not to be trusted; 2 for a usage error.
+/// Exit codes: 0 while the loop runs, waits, or is held in one task while others move; 1 when it is halted
+/// or would halt, is paused, complete, unarmed or not to be trusted; 2 for a usage error.
 #[derive(Debug, Parser)]
 #[command(name = "devloop", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {

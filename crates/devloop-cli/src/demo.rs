@@ -1,18 +1,18 @@
-//! `devloop demo`: a whole night in front of your eyes, in a sample repository or in yours. It answers questions only in
-//! the sample, and only by pasting the command that was printed.
+//! `devloop demo`: a whole night in front of your eyes, in a sample repository or in yours. It answers
+//! questions only in the sample, and only by pasting the command that was printed.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
 use devloop_core::hold::{HoldKey, Subject};
 use devloop_host::backend::demo;
-use devloop_host::command::Desk;
 use devloop_host::clock::{Clock, SystemClock};
-use devloop_host::{doctor, files};
+use devloop_host::command::Desk;
 use devloop_host::error::{ErrorKind, HostError};
 use devloop_host::replay::{self, Core, Engine};
 use devloop_host::store::{Arming, UserFolder, layout};
 use devloop_host::view::{OfferView, QuestionView, View, dollars, program};
+use devloop_host::{doctor, files};
 
 use crate::cli::{Cli, FINE, NEEDS_A_PERSON, Outcome, Verb};
 use crate::live::{End, Live};
@@ -29,8 +29,8 @@ const CONFIG: &str = "{\n  \"agentBackend\": \"noop\"\n}\n";
 /// Shows a whole night
 #[derive(Clone, Debug, Args)]
 pub struct Demo {
-    /// A repository of yours; without it a sample is made in a temporary folder. An unarmed one is armed: only its
-    /// .devloop/ is written
+    /// A repository of yours; without it a sample is made in a temporary folder. An unarmed one is armed:
+    /// only its .devloop/ is written
     pub path: Option<PathBuf>,
 }
 
@@ -50,7 +50,10 @@ fn yours(root: &Path) -> Outcome {
     doctor::check_folder(root, true)?;
     if !matches!(layout::inspect(root)?, Arming::Armed(_)) {
         let armed = doctor::arm(root, &init::goal_text(Some(GOAL)), CONFIG)?;
-        say::line(format_args!("Armed {} with an example goal and the backend noop.", armed.root().display()));
+        say::line(format_args!(
+            "Armed {} with an example goal and the backend noop.",
+            armed.root().display()
+        ));
         say::line("Only .devloop/ was written; remove that folder and the project is as it was.");
     }
     let home = place::devloop_home()?;
@@ -118,7 +121,10 @@ fn night(live: &mut Live, sample: &Sample) -> Result<End, HostError> {
         let view = live.view();
         let Some((question, offer)) = to_paste(&view) else { return Ok(End::Idle) };
         say::line("");
-        say::line(format_args!("A person would read this in the morning; the demo pastes an answer to {}:", question.key));
+        say::line(format_args!(
+            "A person would read this in the morning; the demo pastes an answer to {}:",
+            question.key
+        ));
         say::line(format_args!("$ {}", offer.command));
         paste(&offer.command, sample)?;
         say::line("");
@@ -126,7 +132,8 @@ fn night(live: &mut Live, sample: &Sample) -> Result<End, HostError> {
     Ok(End::Idle)
 }
 
-/// The next question that the demo answers, with the answer: the recommended one, else the first that moves something.
+/// The next question that the demo answers, with the answer: the recommended one, else the first that moves
+/// something.
 fn to_paste(view: &View) -> Option<(&QuestionView, &OfferView)> {
     let open = view.questions.iter().filter(|question| !question.acknowledged && !is_left_to_you(question));
     open.filter_map(|question| {
@@ -142,14 +149,18 @@ fn is_left_to_you(question: &QuestionView) -> bool {
     HoldKey::parse(&question.key).is_ok_and(|key| matches!(key.subject, Subject::Task(_)))
 }
 
-/// Does what a shell would do with the printed command: splits it, reads it as a command line of this program, and
-/// answers as another process would, past the running loop.
+/// Does what a shell would do with the printed command: splits it, reads it as a command line of this
+/// program, and answers as another process would, past the running loop.
 fn paste(line: &str, sample: &Sample) -> Result<(), HostError> {
     let broken = |what: String| HostError::new(ErrorKind::Internal, what);
-    let words = shlex::split(line).ok_or_else(|| broken(format!("a printed command cannot be read: {line}")))?;
-    let argv = words.strip_prefix(program().as_slice()).ok_or_else(|| broken(format!("not this program: {line}")))?;
+    let words =
+        shlex::split(line).ok_or_else(|| broken(format!("a printed command cannot be read: {line}")))?;
+    let argv = words
+        .strip_prefix(program().as_slice())
+        .ok_or_else(|| broken(format!("not this program: {line}")))?;
     let argv = std::iter::once("devloop").chain(argv.iter().map(String::as_str));
-    let cli = Cli::try_parse_from(argv).map_err(|error| broken(format!("a printed command is refused: {error}")))?;
+    let cli = Cli::try_parse_from(argv)
+        .map_err(|error| broken(format!("a printed command is refused: {error}")))?;
     let Verb::Answer(answering) = cli.verb else { return Err(broken(format!("no answer: {line}"))) };
     let mut desk = Desk::open(&answering.root.folder()?, UserFolder::at(sample.home.join("devloop")))?;
     let report = wish::commit(&mut desk, answering.wish()?)?;
@@ -188,7 +199,9 @@ fn summary(root: &Path, view: &View) -> Result<(), HostError> {
     let armed = layout::require_armed(root)?;
     let mut core = Core::load(Engine::Embedded)?;
     if let Some(report) = replay::journal(&armed, &mut core)? {
-        crate::replay::journal_lines(&report).into_iter().for_each(|line| say::line(format_args!("  {line}")));
+        crate::replay::journal_lines(&report)
+            .into_iter()
+            .for_each(|line| say::line(format_args!("  {line}")));
     }
     Ok(())
 }

@@ -25,8 +25,9 @@ pub fn perform(verb: &Doctor) -> Outcome {
     let root = verb.root.folder()?;
     let found = doctor::examine(&root, place::user().ok().as_ref());
     if verb.form.json {
-        let mut value = serde_json::to_value(&found)
-            .map_err(|error| HostError::new(ErrorKind::Internal, "the findings are no JSON").because(error))?;
+        let mut value = serde_json::to_value(&found).map_err(|error| {
+            HostError::new(ErrorKind::Internal, "the findings are no JSON").because(error)
+        })?;
         for (row, finding) in value.as_array_mut().into_iter().flatten().zip(&found) {
             row["next"] = finding.next.as_ref().map(|next| say::command(next)).into();
         }

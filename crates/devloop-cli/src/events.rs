@@ -33,7 +33,12 @@ pub fn perform(verb: &Events) -> Outcome {
             say::line(String::from_utf8_lossy(&bytes));
         } else {
             let by = if line.by.starts_with("loop/") { "loop" } else { line.by.as_str() };
-            say::line(format_args!("{:>5}  {}  {by:<5}  {}", line.revision, utc(line.at.0), line.reason.sentence()));
+            say::line(format_args!(
+                "{:>5}  {}  {by:<5}  {}",
+                line.revision,
+                utc(line.at.0),
+                line.reason.sentence()
+            ));
         }
     }
     Ok(FINE)

@@ -1,5 +1,5 @@
-//! `devloop init`: arms a project after looking whether the loop can work there. It must not touch anything outside
-//! `.devloop/`.
+//! `devloop init`: arms a project after looking whether the loop can work there. It must not touch anything
+//! outside `.devloop/`.
 
 use clap::Args;
 use devloop_host::doctor;
@@ -47,15 +47,21 @@ pub fn perform(verb: &Init) -> Outcome {
     let root = verb.root.folder()?;
     if verb.goal.as_ref().is_some_and(|goal| goal.trim().is_empty()) {
         let hint = ["devloop", "init", "--help"];
-        return Err(HostError::new(ErrorKind::User, "--goal is empty: say what should be true when the loop is done")
-            .hint(hint));
+        return Err(HostError::new(
+            ErrorKind::User,
+            "--goal is empty: say what should be true when the loop is done",
+        )
+        .hint(hint));
     }
     doctor::check_folder(&root, verb.anyway)?;
     let armed = doctor::arm(&root, &goal_text(verb.goal.as_deref()), CONFIG)?;
     let folder = armed.root().to_string_lossy().into_owned();
     let command = |verb: &str| say::command(&["devloop".into(), verb.into(), folder.clone()]);
     say::line(format_args!("Armed: {}", armed.goal().display()));
-    say::line(format_args!("Settings: {} (backend noop: it shows what it would do)", armed.config().display()));
+    say::line(format_args!(
+        "Settings: {} (backend noop: it shows what it would do)",
+        armed.config().display()
+    ));
     if verb.goal.is_none() {
         say::line("Fill in the goal, then:");
     }
@@ -85,7 +91,9 @@ pub fn check_filled_in(armed_goal: &std::path::Path, text: &[u8]) -> Result<(), 
     }
     let editor = std::env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
     let edit = [editor.unwrap_or_else(|| "vi".into()), armed_goal.to_string_lossy().into_owned()];
-    Err(HostError::new(ErrorKind::Config, "GOAL.md is still the empty form: say what should be done").at(armed_goal).hint(edit))
+    Err(HostError::new(ErrorKind::Config, "GOAL.md is still the empty form: say what should be done")
+        .at(armed_goal)
+        .hint(edit))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The loop in the foreground: beats, wakes, signals, and a picture of it for people. It decides nothing, and what it
-//! prints it takes from reports and views.
+//! The loop in the foreground: beats, wakes, signals, and a picture of it for people. It decides nothing,
+//! and what it prints it takes from reports and views.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,11 +86,6 @@ impl Live {
         self.supervisor.root()
     }
 
-    /// Whether anything runs.
-    pub fn is_busy(&self) -> bool {
-        self.supervisor.is_busy()
-    }
-
     /// Everything a surface shows.
     pub fn view(&self) -> View {
         self.supervisor.view()
@@ -136,7 +131,8 @@ impl Live {
             }
             Err(error) => {
                 self.failures += 1;
-                let may_pass = matches!(error.kind(), ErrorKind::Busy | ErrorKind::External | ErrorKind::Stale);
+                let may_pass =
+                    matches!(error.kind(), ErrorKind::Busy | ErrorKind::External | ErrorKind::Stale);
                 if !may_pass || self.failures >= MAX_FAILURES {
                     self.clear();
                     return Err(place::about(error, self.supervisor.root()));

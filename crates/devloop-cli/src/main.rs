@@ -1,5 +1,5 @@
-//! The program `devloop`: reads the command line, hands it to the verb, turns what comes back into words and an exit
-//! code. It must not know what a verb does.
+//! The program `devloop`: reads the command line, hands it to the verb, turns what comes back into words
+//! and an exit code. It must not know what a verb does.
 
 mod answer;
 mod cli;

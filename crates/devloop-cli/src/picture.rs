@@ -1,17 +1,21 @@
-//! How a running loop looks: plain lines for what happened, and below them, on a terminal, a few lines that are drawn
-//! anew at every beat. It reads reports and views, nothing else.
+//! How a running loop looks: plain lines for what happened, and below them, on a terminal, a few lines that
+//! are drawn anew at every beat. It reads reports and views, nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use devloop_core::units::WallMs;
 use devloop_host::clock::{Clock, SystemClock};
 use devloop_host::supervisor::TickReport;
-use devloop_host::view::{Running, TaskView, View, dollars, utc};
+use devloop_host::view::{QuestionView, Running, TaskView, View, dollars, utc};
 
 use crate::{say, status};
 
 /// Lines longer than this are cut in the part that is drawn anew; a wrapped line could not be taken back.
 const WIDTH: usize = 79;
+/// What stands below a line that begins with the time.
+const BELOW: &str = "                    ";
+/// The operations that are told when they start.
+const TOLD_WHEN_STARTED: [&str; 4] = ["plan", "work", "review", "revert"];
 /// Tasks shown in that part.
 const MAX_TASKS: usize = 12;
 
@@ -20,7 +24,7 @@ const MAX_TASKS: usize = 12;
 pub struct Picture {
     drawn: usize,
     stages: BTreeMap<String, &'static str>,
-    running: BTreeMap<String, String>,
+    running: BTreeSet<String>,
     asked: BTreeSet<(String, u64)>,
     last: String,
 }
@@ -52,44 +56,45 @@ impl Picture {
     }
 
     fn news(&mut self, report: &TickReport, view: &View) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut tell = |text: String| lines.push(format!("{}  {text}", say::dim(&now())));
-        for run in ended(&self.running, &view.running) {
-            tell(format!("ended    {run}"));
-        }
-        if self.stages.is_empty() && !view.tasks.is_empty() {
-            tell(format!("planned  {}", count(view.tasks.len(), "task")));
-        }
-        for task in &view.tasks {
-            let before = self.stages.insert(task.id.clone(), task.stage);
-            if before != Some(task.stage) && is_landmark(task, before) {
-                tell(landmark(task, before));
-            }
-        }
-        for run in &view.running {
-            let text = running(run);
-            if self.running.get(&run.dispatch) != Some(&text) {
-                tell(format!("started  {text}"));
-            }
-        }
-        self.running = view.running.iter().map(|run| (run.dispatch.clone(), running(run))).collect();
+        let mut told = self.tasks_and_runs(view);
         for notice in &report.notices {
-            // A question is shown whole below.
-            if !view.questions.iter().any(|question| notice.contains(&question.text)) {
-                tell(format!("note     {notice}"));
+            // What the notice of a question says is shown with the question.
+            if !view.questions.iter().any(|question| notice.contains(&question.key)) {
+                told.push(format!("note      {notice}"));
             }
         }
         if report.sentence != self.last && !report.reason.starts_with("wait_lease") {
-            tell(report.sentence.clone());
+            told.push(report.sentence.clone());
         }
         self.last.clone_from(&report.sentence);
+        let mut lines: Vec<String> =
+            told.into_iter().map(|text| format!("{}  {text}", say::dim(&now()))).collect();
         for question in &view.questions {
             if self.asked.insert((question.key.clone(), question.revision)) && !question.acknowledged {
-                lines.push(format!("{}  {}", say::dim(&now()), say::bold(&format!("asks     {}", question.key))));
-                lines.extend(status::question_lines(question).into_iter().map(|line| format!("        {line}")));
+                lines.extend(asked(question));
             }
         }
         lines
+    }
+
+    fn tasks_and_runs(&mut self, view: &View) -> Vec<String> {
+        let mut told = Vec::new();
+        if self.stages.is_empty() && !view.tasks.is_empty() {
+            told.push(format!("planned   {}", count(view.tasks.len(), "task")));
+        }
+        for task in &view.tasks {
+            let before = self.stages.insert(task.id.clone(), task.stage);
+            if before != Some(task.stage) {
+                told.extend(landmark(task, before));
+            }
+        }
+        for run in view.running.iter().filter(|run| TOLD_WHEN_STARTED.contains(&run.op)) {
+            if !self.running.contains(&run.dispatch) {
+                told.push(started(run, view));
+            }
+        }
+        self.running = view.running.iter().map(|run| run.dispatch.clone()).collect();
+        told
     }
 
     fn draw(&mut self, view: &View) {
@@ -100,7 +105,11 @@ impl Picture {
         }
         let day = view.money.day;
         let spent = day.measured.saturating_add(day.priced).saturating_add(day.assumed);
-        lines.push(format!("today {} spent, {} set aside; Ctrl-C ends the loop", dollars(spent), dollars(day.reserved)));
+        lines.push(format!(
+            "today {} spent, {} set aside; Ctrl-C ends the loop",
+            dollars(spent),
+            dollars(day.reserved)
+        ));
         self.drawn = lines.len();
         let cut = lines.iter().map(|line| line.chars().take(WIDTH).collect::<String>());
         say::raw(&cut.map(|line| say::dim(&line) + "\n").collect::<String>());
@@ -113,30 +122,45 @@ fn now() -> String {
     utc(ms).get(11..19).unwrap_or_default().to_owned()
 }
 
-fn running(run: &Running) -> String {
-    let route = run.route.as_ref().map(|route| format!(" by {route}")).unwrap_or_default();
-    let ending = if run.ending { ", being ended" } else { "" };
-    format!("{} of {}{route} ({}{ending})", run.op, run.subject, run.dispatch)
+/// A question with its first choice; `status` shows the rest.
+fn asked(question: &QuestionView) -> Vec<String> {
+    let mut lines =
+        vec![format!("{}  {}", say::dim(&now()), say::bold(&format!("asks      {}", question.key)))];
+    lines.push(format!("{BELOW}{}", question.text));
+    let first = question.answers.iter().find(|offer| offer.recommended).or(question.answers.first());
+    if let Some(offer) = first {
+        lines.push(format!("{BELOW}{}: {}", say::bold(offer.answer), offer.text));
+        lines.push(format!("{BELOW}    {}", offer.command));
+    }
+    let others: Vec<&str> = question.answers.iter().map(|offer| offer.answer).collect();
+    lines.push(format!("{BELOW}`status` shows the evidence and every answer: {}", others.join(", ")));
+    lines
 }
 
-fn ended(before: &BTreeMap<String, String>, now: &[Running]) -> Vec<String> {
-    let gone = before.iter().filter(|(dispatch, _)| !now.iter().any(|run| run.dispatch == **dispatch));
-    gone.map(|(_, text)| text.clone()).collect()
+fn started(run: &Running, view: &View) -> String {
+    let subject = run.subject.strip_prefix("task/").unwrap_or(&run.subject);
+    let title = if run.op == "plan" { "the goal" } else { subject };
+    let route = run.route.as_ref().map(|route| format!("by {route}, ")).unwrap_or_default();
+    let task = view.tasks.iter().find(|task| task.id == subject);
+    let nth = match (run.op, task) {
+        ("work", Some(task)) if task.attempts > 1 => format!(", attempt {}", task.attempts),
+        ("review", Some(task)) if task.reviews > 1 => format!(", review {}", task.reviews),
+        _ => String::new(),
+    };
+    let op = if run.op == "work" && !nth.is_empty() { "rework" } else { run.op };
+    format!("{op:<8}  {title} ({route}{}{nth})", run.dispatch)
 }
 
-/// Stages that are told; the others show in what started and ended.
-fn is_landmark(task: &TaskView, before: Option<&'static str>) -> bool {
-    let told = ["rework", "held", "merged", "accepted", "merged elsewhere", "dropped", "replaced", "merge ready"];
-    told.contains(&task.stage) || (before.is_none() && task.stage == "ready")
-}
-
-fn landmark(task: &TaskView, before: Option<&'static str>) -> String {
+/// The line for a stage that is told; the others show in what was started.
+fn landmark(task: &TaskView, before: Option<&'static str>) -> Option<String> {
     let id = &task.id;
     match (task.stage, before) {
-        ("ready", None) => format!("task     {id}: {}", task.title),
-        ("merge ready", _) => format!("passed   {id}: its review names this very commit"),
-        ("rework", _) => format!("rework   {id} (attempts so far: {})", task.attempts),
-        (stage, _) => format!("{stage:<8} {id} ({} spent)", dollars(task.spent)),
+        (_, None) => Some(format!("task      {id}: {}", task.title)),
+        ("merge ready", _) => Some(format!("passed    {id}: the review names this very commit")),
+        ("held" | "merged" | "accepted" | "merged elsewhere" | "dropped" | "replaced", _) => {
+            Some(format!("{:<8}  {id} ({} spent)", task.stage, dollars(task.spent)))
+        }
+        _ => None,
     }
 }
 

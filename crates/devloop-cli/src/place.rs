@@ -59,7 +59,10 @@ fn current() -> Result<PathBuf, HostError> {
 /// When there is no home at all.
 pub fn user() -> Result<UserFolder, HostError> {
     UserFolder::from_env(|name| std::env::var(name).ok()).ok_or_else(|| {
-        HostError::new(ErrorKind::Config, "there is no home folder for the ledger of spend: set DSH_HOME or HOME")
+        HostError::new(
+            ErrorKind::Config,
+            "there is no home folder for the ledger of spend: set DSH_HOME or HOME",
+        )
     })
 }
 

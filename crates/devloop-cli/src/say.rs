@@ -1,5 +1,5 @@
-//! How answers look: lines on standard output, failures on standard error, colour only where a person looks. It must
-//! not know what is said.
+//! How answers look: lines on standard output, failures on standard error, colour only where a person
+//! looks. It must not know what is said.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -65,7 +65,8 @@ pub fn command(hint: &[String]) -> String {
     }
 }
 
-/// One sentence: what is wrong, which field, which path, and the cause where the sentence does not hold it already.
+/// One sentence: what is wrong, which field, which path, and the cause where the sentence does not hold it
+/// already.
 #[must_use]
 pub fn sentence(error: &HostError) -> String {
     let mut text = error.message().to_owned();
@@ -111,7 +112,8 @@ pub fn failure(error: &HostError, as_json: bool) {
 #[must_use]
 pub fn table(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let row_text = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
@@ -129,8 +131,10 @@ mod tests {
     fn a_sentence_says_everything_once() {
         let check = |error: HostError, expect: &str| assert_eq!(sentence(&error), expect);
         check(HostError::new(ErrorKind::User, "no"), "no");
-        check(HostError::new(ErrorKind::Config, "bad").in_field("budget").at("/x/c.json"),
-            "bad (field budget) (/x/c.json)");
+        check(
+            HostError::new(ErrorKind::Config, "bad").in_field("budget").at("/x/c.json"),
+            "bad (field budget) (/x/c.json)",
+        );
         check(HostError::new(ErrorKind::Config, "/x/c.json is bad").at("/x/c.json"), "/x/c.json is bad");
     }
 

@@ -1,4 +1,5 @@
-//! `devloop status`: where everything stands, with each open question and the commands that answer it. It only reads.
+//! `devloop status`: where everything stands, with each open question and the commands that answer it. It
+//! only reads.
 
 use clap::Args;
 use devloop_host::command::Desk;
@@ -71,7 +72,11 @@ pub fn lines(view: &View) -> Vec<String> {
     out.extend(section("running", running(view)));
     out.extend(section("money", money(&view.money, &view.caps)));
     for (index, question) in view.questions.iter().enumerate() {
-        let of = if view.questions.len() > 1 { format!(" {} of {}", index + 1, view.questions.len()) } else { String::new() };
+        let of = if view.questions.len() > 1 {
+            format!(" {} of {}", index + 1, view.questions.len())
+        } else {
+            String::new()
+        };
         out.push(String::new());
         out.push(say::bold(&format!("question{of}: {}", question.key)));
         out.extend(question_lines(question));
@@ -138,7 +143,8 @@ pub fn money(money: &Money, caps: &[CapView]) -> Vec<String> {
         [name.to_owned()].into_iter().chain(amounts).collect::<Vec<String>>()
     };
     let head = ["", "measured", "priced", "assumed", "reserved"].map(str::to_owned).to_vec();
-    let rows = [head, row("this goal", &money.goal), row("today", &money.day), row("this run", &money.session)];
+    let rows =
+        [head, row("this goal", &money.goal), row("today", &money.day), row("this run", &money.session)];
     let mut out = say::table(&rows);
     let cap = |cap: &CapView| {
         vec![cap.circuit.to_owned(), format!("{} left of {}", dollars(cap.left), dollars(cap.limit))]
@@ -154,14 +160,35 @@ pub fn question_lines(question: &QuestionView) -> Vec<String> {
     if question.acknowledged {
         out.push("  (a person said that it may stay)".into());
     }
-    out.extend(question.evidence.iter().map(|fact| format!("  - {fact}")));
+    out.extend(question.evidence.iter().flat_map(|fact| hanging("  - ", fact)));
     for offer in &question.answers {
-        let marks = [(offer.recommended, "recommended"), (offer.spends, "spends"), (offer.discards, "discards work")];
+        let marks =
+            [(offer.recommended, "recommended"), (offer.spends, "spends"), (offer.discards, "discards work")];
         let marks: Vec<&str> = marks.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect();
         let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
         out.push(format!("  {}{marks}: {}", say::bold(offer.answer), offer.text));
         out.push(format!("      {}", offer.command));
     }
-    out.extend(question.by_hand.iter().map(|step| format!("  by hand: {step}")));
+    out.extend(question.by_hand.iter().flat_map(|step| hanging("  by hand: ", step)));
     out
+}
+
+/// A text of several lines behind a mark; the lines after the first stand below its text.
+fn hanging(mark: &str, text: &str) -> Vec<String> {
+    let blank = " ".repeat(mark.chars().count());
+    let lines = text.trim_end().lines().enumerate();
+    lines
+        .map(|(i, line)| format!("{}{line}", if i == 0 { mark } else { &blank }).trim_end().to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hanging;
+
+    #[test]
+    fn lines_after_the_first_stand_below_it() {
+        assert_eq!(hanging("  - ", "a\n\nb\n"), ["  - a", "", "    b"]);
+        assert_eq!(hanging("- ", "a"), ["- a"]);
+    }
 }

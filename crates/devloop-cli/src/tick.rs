@@ -1,5 +1,5 @@
-//! `devloop tick`: one beat, for schedulers and for looking closely. What it starts it waits for; the report is settled
-//! by the next beat.
+//! `devloop tick`: one beat, for schedulers and for looking closely. What it starts it waits for; the
+//! report is settled by the next beat.
 
 use clap::Args;
 use devloop_host::error::{ErrorKind, HostError};
@@ -31,7 +31,9 @@ pub fn perform(verb: &Tick) -> Outcome {
     let view = live.view();
     live.close()?;
     let Some(report) = beaten? else {
-        return Err(HostError::new(ErrorKind::Busy, "the beat did not come about").hint(["devloop", "status"]));
+        return Err(
+            HostError::new(ErrorKind::Busy, "the beat did not come about").hint(["devloop", "status"])
+        );
     };
     if verb.form.json {
         let value = serde_json::to_value(&report)

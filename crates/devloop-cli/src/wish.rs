@@ -1,5 +1,5 @@
-//! What every operator's wish has in common: it is committed from here, the loop wakes by itself, and the answer says
-//! what it led to. It must not judge the wish.
+//! What every operator's wish has in common: it is committed from here, the loop wakes by itself, and the
+//! answer says what it led to. It must not judge the wish.
 
 use devloop_core::command::{Command, Wish};
 use devloop_host::command::{CommandReport, Desk};
@@ -71,7 +71,9 @@ fn words(desk: &Desk, report: &CommandReport) {
 fn pickup(desk: &Desk) -> String {
     let runs = |owner: &OwnerRecord| !owner.released && owner.identity().is_alive() != Some(false);
     match desk.owner() {
-        Ok(Some(owner)) if runs(&owner) => format!("The running loop (process {}) picks it up at once.", owner.pid),
+        Ok(Some(owner)) if runs(&owner) => {
+            format!("The running loop (process {}) picks it up at once.", owner.pid)
+        }
         _ => {
             let root = desk.armed().root().to_string_lossy().into_owned();
             let run = say::command(&["devloop".into(), "run".into(), root]);

@@ -1,5 +1,5 @@
-//! Looks at everything around a loop and says what is wrong, whose it is and what to do next; also the checks before
-//! arming. Looking changes nothing; arming writes GOAL.md and config.json and nothing else.
+//! Looks at everything around a loop and says what is wrong, whose it is and what to do next; also the
+//! checks before arming. Looking changes nothing; arming writes GOAL.md and config.json and nothing else.
 
 mod leftovers;
 
@@ -78,7 +78,8 @@ impl Finding {
     fn from_error(about: &'static str, error: &HostError) -> Finding {
         let mut finding = Finding::problem(about, error.to_string());
         finding.path = error.path().map(Path::to_path_buf);
-        finding.next = error.hints().iter().find(|hint| hint.get(1).is_none_or(|verb| verb != "doctor")).cloned();
+        finding.next =
+            error.hints().iter().find(|hint| hint.get(1).is_none_or(|verb| verb != "doctor")).cloned();
         finding
     }
 }
@@ -115,7 +116,8 @@ fn problem_error(problem: &ArmProblem, root: &Path) -> HostError {
     HostError::new(ErrorKind::Config, problem.to_string()).at(root).hint(remedy(problem, root))
 }
 
-/// Whether the goal of an armed folder can be read: a regular file of at most 64 KiB of UTF-8 that says something.
+/// Whether the goal of an armed folder can be read: a regular file of at most 64 KiB of UTF-8 that says
+/// something.
 ///
 /// # Errors
 /// Config with what is wrong; a folder that is not armed says so.
@@ -123,9 +125,12 @@ pub fn check_goal(root: &Path) -> Result<Armed, HostError> {
     let armed = layout::require_armed(root)?;
     let goal = armed.goal();
     let edit = |what: String| HostError::new(ErrorKind::Config, what).at(&goal).hint(edit_command(&goal));
-    let bytes = armed.read_goal(&Disk::default()).map_err(|error| edit(error.to_string()))?.unwrap_or_default();
+    let bytes =
+        armed.read_goal(&Disk::default()).map_err(|error| edit(error.to_string()))?.unwrap_or_default();
     match std::str::from_utf8(&bytes) {
-        Err(bad) => Err(edit(format!("GOAL.md is not valid UTF-8 (first bad byte at offset {})", bad.valid_up_to()))),
+        Err(bad) => {
+            Err(edit(format!("GOAL.md is not valid UTF-8 (first bad byte at offset {})", bad.valid_up_to())))
+        }
         Ok(text) if text.trim().is_empty() => Err(edit("GOAL.md is empty".into())),
         Ok(_) => Ok(armed),
     }
@@ -240,7 +245,10 @@ fn look_at_repository(root: &Path, found: &mut Vec<Finding>) -> Option<Repo> {
 
 fn look_at_arming(root: &Path, user: Option<&UserFolder>, found: &mut Vec<Finding>) -> Option<Armed> {
     if user.is_none() {
-        found.push(Finding::problem("home", "there is no home folder for the ledger of spend: set DSH_HOME or HOME"));
+        found.push(Finding::problem(
+            "home",
+            "there is no home folder for the ledger of spend: set DSH_HOME or HOME",
+        ));
     }
     match check_goal(root) {
         Ok(armed) => {
@@ -257,7 +265,10 @@ fn look_at_arming(root: &Path, user: Option<&UserFolder>, found: &mut Vec<Findin
 fn look_at_config(armed: &Armed, found: &mut Vec<Finding>) -> Option<Config> {
     let path = armed.config();
     if files::stamp(&path).is_none() {
-        found.push(Finding::note("config", "there is no config.json: the backend is noop, limits are the defaults"));
+        found.push(Finding::note(
+            "config",
+            "there is no config.json: the backend is noop, limits are the defaults",
+        ));
         return settings::for_command(&Disk::default(), armed).ok().map(|(config, _)| config);
     }
     let bytes = match files::read_bytes(&path, 1024 * 1024) {
@@ -342,11 +353,14 @@ fn look_at_state(
         Ok(mut session) => {
             let notes = session.take_notes();
             found.extend(notes.into_iter().map(|text| Finding::note("state", text).at(armed.state())));
-            found.push(Finding::well("state", format!("revision {}", session.state().revision)).at(armed.state()));
+            found.push(
+                Finding::well("state", format!("revision {}", session.state().revision)).at(armed.state()),
+            );
             Some(session.state())
         }
         Err(error) => {
-            let next = ["devloop".to_owned(), "replay".to_owned(), armed.root().to_string_lossy().into_owned()];
+            let next =
+                ["devloop".to_owned(), "replay".to_owned(), armed.root().to_string_lossy().into_owned()];
             found.push(Finding::from_error("state", &error).try_next(next));
             None
         }
@@ -362,12 +376,17 @@ fn look_at_owner(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Findi
         Ok(Some(owner)) => {
             let (pid, host) = (owner.pid, &owner.host);
             let finding = match (owner.released, owner.identity().is_alive()) {
-                (true, _) => Finding::well("owner", format!("the last loop (process {pid}) ended in an orderly way")),
-                (false, Some(true)) => Finding::well("owner", format!("process {pid} runs the loop")),
-                (false, Some(false)) => {
-                    Finding::note("owner", format!("the last loop (process {pid}) died; the next one settles its work"))
+                (true, _) => {
+                    Finding::well("owner", format!("the last loop (process {pid}) ended in an orderly way"))
                 }
-                (false, None) => Finding::note("owner", format!("process {pid} on {host} holds the project or died there")),
+                (false, Some(true)) => Finding::well("owner", format!("process {pid} runs the loop")),
+                (false, Some(false)) => Finding::note(
+                    "owner",
+                    format!("the last loop (process {pid}) died; the next one settles its work"),
+                ),
+                (false, None) => {
+                    Finding::note("owner", format!("process {pid} on {host} holds the project or died there"))
+                }
             };
             found.push(finding.at(armed.owner()));
         }

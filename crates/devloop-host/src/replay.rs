@@ -1,5 +1,5 @@
-//! Runs what was recorded through a machine again: the journal line by line, the trace input by input. It reads files
-//! and writes none, and it names the first difference instead of repairing it.
+//! Runs what was recorded through a machine again: the journal line by line, the trace input by input. It
+//! reads files and writes none, and it names the first difference instead of repairing it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -149,8 +149,8 @@ fn parts_of(armed: &Armed, since: u64) -> Result<Vec<Part>, HostError> {
     Ok(history::parts(armed, &WireLines, since)?)
 }
 
-/// Folds the whole journal of a project and compares every digest on the way, STATE.json's included. `None` when
-/// nothing was recorded yet.
+/// Folds the whole journal of a project and compares every digest on the way, STATE.json's included. `None`
+/// when nothing was recorded yet.
 ///
 /// # Errors
 /// Integrity at the first line that does not follow, or where the state is another one.
@@ -247,7 +247,8 @@ fn same(part: &Part, revision: u64, recorded: &str, folded: &str) -> Result<(), 
     if recorded == folded {
         return Ok(());
     }
-    let what = format!("at revision {revision} the recorded state has digest {recorded}, the replayed one {folded}");
+    let what =
+        format!("at revision {revision} the recorded state has digest {recorded}, the replayed one {folded}");
     Err(HostError::new(ErrorKind::Integrity, what).at(&part.path).in_field("state_digest"))
 }
 
@@ -350,8 +351,8 @@ impl Run {
         let before = core.machine.revision()?;
         let recorded_lines = line.decisions.iter().filter(|d| !d.events.is_empty()).count() as u64;
         if before + recorded_lines != line.revision {
-            // Revisions in between were recorded by a process whose trace is gone: nothing can be compared up to the
-            // next head.
+            // Revisions in between were recorded by a process whose trace is gone: nothing can be compared
+            // up to the next head.
             self.open = false;
             return Ok(());
         }
@@ -409,7 +410,8 @@ fn first_difference(path: &str, recorded: &Value, replayed: &Value) -> Option<(S
         }
         (Value::Array(a), Value::Array(b)) => {
             let at = |list: &[Value], i: usize| list.get(i).cloned().unwrap_or(Value::Null);
-            (0..a.len().max(b.len())).find_map(|i| first_difference(&format!("{path}[{i}]"), &at(a, i), &at(b, i)))
+            (0..a.len().max(b.len()))
+                .find_map(|i| first_difference(&format!("{path}[{i}]"), &at(a, i), &at(b, i)))
         }
         _ if recorded == replayed => None,
         _ => Some((path.to_owned(), recorded.to_string(), replayed.to_string())),

@@ -1,5 +1,5 @@
-//! What dispatches leave behind: worktrees, branches, parked reports, run records. Each has an owner in the state or is
-//! named. It removes nothing.
+//! What dispatches leave behind: worktrees, branches, parked reports, run records. Each has an owner in the
+//! state or is named. It removes nothing.
 
 use devloop_core::ids::{DispatchId, TaskId};
 use devloop_core::report::Report;
@@ -44,7 +44,9 @@ fn worktree(tree: &Listed, state: &LoopState) -> Finding {
     let lease = tree.owner.and_then(|dispatch| state.leases.get(&dispatch).map(|lease| (dispatch, lease)));
     let text = match (&lease, tree.owner) {
         (Some((dispatch, lease)), _) => format!("{dispatch}: {} of {}", lease.op.key(), lease.subject),
-        (None, Some(dispatch)) => format!("{dispatch} is over; its worktree is removed by the loop when it is safe"),
+        (None, Some(dispatch)) => {
+            format!("{dispatch} is over; its worktree is removed by the loop when it is safe")
+        }
         (None, None) => format!("{} belongs to nobody of the loop", tree.name),
     };
     let weight = match (&lease, tree.owner) {
@@ -56,7 +58,8 @@ fn worktree(tree: &Listed, state: &LoopState) -> Finding {
 }
 
 fn branches(repo: &Repo, state: &LoopState) -> Result<Vec<Finding>, HostError> {
-    let bytes = repo.call(["for-each-ref", "--format=%(refname)", "refs/heads/devloop", "refs/devloop"]).ok()?;
+    let bytes =
+        repo.call(["for-each-ref", "--format=%(refname)", "refs/heads/devloop", "refs/devloop"]).ok()?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let target = state.target.branch.as_ref().map(ToString::to_string);
     let mut found = Vec::new();
@@ -81,11 +84,16 @@ fn inbox(armed: &Armed, state: &LoopState) -> Result<Vec<Finding>, HostError> {
     for (name, bytes) in small::parked_reports(&Disk::default(), armed, SMALL_FILE_BYTES)? {
         let path = armed.inbox().join(format!("{name}.json"));
         found.push(match serde_json::from_slice::<Report>(&bytes) {
-            Err(error) => Finding::problem("inbox", format!("a parked report cannot be read: {error}")).at(path),
-            Ok(report) if state.leases.contains_key(&report.dispatch) => {
-                Finding::note("inbox", format!("the report of {} waits for the next beat", report.dispatch)).at(path)
+            Err(error) => {
+                Finding::problem("inbox", format!("a parked report cannot be read: {error}")).at(path)
             }
-            Ok(report) => Finding::note("inbox", format!("the report of {} is settled", report.dispatch)).at(path),
+            Ok(report) if state.leases.contains_key(&report.dispatch) => {
+                Finding::note("inbox", format!("the report of {} waits for the next beat", report.dispatch))
+                    .at(path)
+            }
+            Ok(report) => {
+                Finding::note("inbox", format!("the report of {} is settled", report.dispatch)).at(path)
+            }
         });
     }
     Ok(found)
@@ -103,9 +111,12 @@ fn runs(armed: &Armed, state: &LoopState) -> Result<Vec<Finding>, HostError> {
         let leased = DispatchId::parse(&name).is_ok_and(|dispatch| state.leases.contains_key(&dispatch));
         found.push(match (leased, alive) {
             (true, n) => Finding::well("run", format!("{name} runs with {n} processes of its own")).at(path),
-            (false, 0) => Finding::note("run", format!("{name} is over; its record is removed by the loop")).at(path),
+            (false, 0) => {
+                Finding::note("run", format!("{name} is over; its record is removed by the loop")).at(path)
+            }
             (false, n) => {
-                Finding::problem("run", format!("{name} is over, but {n} of its processes still run")).at(path)
+                Finding::problem("run", format!("{name} is over, but {n} of its processes still run"))
+                    .at(path)
             }
         });
     }
