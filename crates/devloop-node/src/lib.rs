@@ -1,6 +1,8 @@
 //! The addon: one supervisor per project for Node. Strings of JSON cross the boundary, nothing else. It
 //! decides nothing, and neither a panic nor an error of the engine may end the process that loaded it.
 
+#![allow(missing_debug_implementations, reason = "what Node holds is printed by nobody")]
+
 mod job;
 #[cfg(feature = "limits")]
 mod limits;
