@@ -8,7 +8,9 @@ use devloop_core::ids::DispatchId;
 use devloop_core::report::{CheckOutcome, FailureClass, Outcome};
 use devloop_core::task::clip;
 
+use super::chores::end_marked;
 use super::flight::machine_failure;
+use super::run_record;
 use super::{EffectConfig, Shared, locked};
 use crate::backend::stopped;
 use crate::error::{ErrorKind, HostError};
@@ -62,12 +64,15 @@ pub(super) fn run_checks(
         return Ok(Some(CheckOutcome::Green));
     }
     shared.fence()?;
+    // Checks of an owner that died in the middle of this very operation may still run.
+    let marker = run_record::marker(&shared.setting.armed, dispatch);
+    end_marked(&marker);
     let ran = checkout(shared, dispatch, subject, &config).and_then(|tree| {
         let temporary = tempfile::Builder::new().prefix("devloop-check-").tempdir();
         let temporary = temporary.map_err(|e| HostError::io(std::env::temp_dir(), "make a folder", e))?;
         let folders = Folders::create(temporary.path())
             .map_err(|e| HostError::io(temporary.path(), "make a folder", e))?;
-        Ok(run_all(&tree, dispatch, &config, &folders, cancel))
+        Ok(run_all(&tree, &config, &folders, &marker, cancel))
     });
     {
         let _pool = locked(&shared.pool);
@@ -125,15 +130,14 @@ enum Verdict {
 
 fn run_all(
     tree: &Repo,
-    dispatch: DispatchId,
     config: &EffectConfig,
     folders: &Folders,
+    marker: &str,
     cancel: &CancelToken,
 ) -> Option<CheckOutcome> {
     let (mut red, mut output, mut unavailable) = (Vec::new(), String::new(), None);
-    for (index, argv) in config.acceptance.iter().enumerate() {
+    for argv in &config.acceptance {
         let line = shlex::try_join(argv.iter().map(String::as_str)).unwrap_or_else(|_| argv.join(" "));
-        let marker = format!("check-{dispatch}-{index}-{}", folders.tmp.display());
         match run_one(tree, argv, config.check_timeout_ms, folders, marker, cancel) {
             Verdict::Green => {}
             Verdict::Red(said) => {
@@ -159,7 +163,7 @@ fn run_one(
     argv: &[String],
     limit_ms: u64,
     folders: &Folders,
-    marker: String,
+    marker: &str,
     cancel: &CancelToken,
 ) -> Verdict {
     let mut env = ChildEnv::check();
@@ -174,7 +178,7 @@ fn run_one(
         stderr: sink(),
         deadline_ms: Some(limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
-        marker: Some(marker),
+        marker: Some(marker.to_owned()),
     };
     let exit = match process::spawn(&spec) {
         Ok(running) => running.wait(cancel),

@@ -11,7 +11,7 @@ use super::run_record::{self, Role};
 use super::{Shared, locked};
 use crate::error::HostError;
 use crate::git::inspect::worktrees;
-use crate::process::tree::{alive, kill_tree};
+use crate::process::tree::{TreeRecord, kill_tree};
 use crate::store::small;
 use crate::worktree::{Removal, WorktreeError, Worktrees};
 
@@ -86,16 +86,23 @@ pub(super) fn remove_worktree(shared: &Shared, dispatch: DispatchId) -> Result<(
     Ok(small::remove_run(armed, &dispatch.to_string())?)
 }
 
-/// Ends what still runs of a dispatch that is not in flight here: its owner died.
+/// Ends what still runs of a dispatch that is not in flight here: its owner died. Without a readable record its
+/// processes are found by their marker alone.
 pub(super) fn end_processes(shared: &Shared, dispatch: DispatchId) -> Result<(), HostError> {
     if shared.flights.contains(dispatch) {
         return Ok(());
     }
-    let record = run_record::read(&shared.setting.disk, &shared.setting.armed, dispatch)?;
-    if let Some(tree) = record.map(|r| r.tree()).filter(|tree| !alive(tree).is_empty()) {
-        kill_tree(&tree, KILL_LIMIT_MS);
+    let (disk, armed) = (&shared.setting.disk, &shared.setting.armed);
+    match run_record::read(disk, armed, dispatch) {
+        Ok(Some(record)) => drop(kill_tree(&record.tree(), KILL_LIMIT_MS)),
+        Ok(None) | Err(_) => end_marked(&run_record::marker(armed, dispatch)),
     }
     Ok(())
+}
+
+/// Ends every process that carries the marker.
+pub(super) fn end_marked(marker: &str) {
+    kill_tree(&TreeRecord { boot: None, leader: None, marker: marker.to_owned() }, KILL_LIMIT_MS);
 }
 
 /// Makes the target branch where the checkout stands; one that exists stays as it is.

@@ -43,6 +43,7 @@ struct Flight {
 struct Table {
     flights: BTreeMap<DispatchId, Flight>,
     chores: usize,
+    closing: bool,
 }
 
 /// The table of running effects.
@@ -99,8 +100,20 @@ impl Flights {
         }
     }
 
-    pub(super) fn cancel_models(&self) {
-        self.table().flights.values().filter(|f| f.model).for_each(|f| f.cancel.cancel());
+    /// Cancels everything for good: models, and checks of the host's own operations.
+    pub(super) fn close(&self) {
+        let mut table = self.table();
+        table.closing = true;
+        table.flights.values().for_each(|flight| flight.cancel.cancel());
+    }
+
+    /// Whether the end of this flight is nobody's: a shutdown interrupted a host operation, whose lease the next
+    /// owner takes over and performs again.
+    fn is_interrupted(&self, dispatch: DispatchId, outcome: &Outcome) -> bool {
+        let table = self.table();
+        let host = table.flights.get(&dispatch).is_some_and(|flight| !flight.model);
+        let cancelled = matches!(outcome, Outcome::Failed { class: FailureClass::Cancelled, .. });
+        table.closing && host && cancelled
     }
 
     pub(super) fn wait_for_all(&self, grace_ms: u64) {
@@ -144,6 +157,9 @@ pub(super) fn start(shared: &Arc<Shared>, effect: Effect) {
 /// Parks the report, leaves the table, tells the supervisor. An owner that was replaced parks nothing: the
 /// new owner's inbox is not its own. A full disk loses the parked copy, never the report.
 fn tell(shared: &Shared, dispatch: DispatchId, epoch: u32, done: Done) {
+    if shared.flights.is_interrupted(dispatch, &done.outcome) {
+        return shared.flights.leave(dispatch);
+    }
     let report = Report { dispatch, epoch, usage: done.usage, outcome: done.outcome };
     if shared.fence().is_ok() {
         let json = devloop_wire::canonical(&report);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use devloop_core::effect::{Effect, Start};
 use devloop_core::ids::Branch;
-use devloop_core::report::Outcome;
+use devloop_core::report::{CheckOutcome, Outcome};
 use devloop_host::effects::run_record::{self, Role, RunRecord};
 use devloop_host::process::MARKER_VAR;
 use serde_json::json;
@@ -92,6 +92,32 @@ fn removing_and_making_can_be_done_again() {
     ground.performer.perform(Effect::CreateTarget { branch });
     let ground = ground.settled();
     assert_eq!(ground.tip("refs/heads/devloop/goal-1"), Some(contract.base), "it stays where it was made");
+}
+
+#[test]
+fn checks_that_a_dead_owner_left_running_are_ended_before_they_run_again() {
+    let ground = Ground::with(&json!([]), |config| config.acceptance = vec![vec!["true".into()]]);
+    let (dispatch, commit) = (ground.next(), ground.head());
+    let marker = run_record::marker(&ground.setting.armed, dispatch);
+    let mut child = Command::new("sleep").arg("600").env(MARKER_VAR, &marker).spawn().unwrap();
+    ground.performer.perform(Effect::Check { dispatch, epoch: 2, commit, contract: None });
+    assert_eq!(ground.report(dispatch).outcome, Outcome::Checked(CheckOutcome::Green));
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+}
+
+#[test]
+fn a_check_that_a_shutdown_interrupts_is_left_to_the_next_owner() {
+    let mut ground = Ground::with(&json!([]), |config| {
+        config.acceptance = vec![["sh", "-c", "test -e ../../go || sleep 600"].map(str::to_owned).to_vec()];
+    });
+    let (dispatch, commit) = (ground.next(), ground.head());
+    let effect = Effect::Check { dispatch, epoch: 1, commit, contract: None };
+    ground.performer.perform(effect.clone());
+    ground = ground.settled();
+    assert!(ground.is_quiet() && ground.inbox().is_empty(), "nothing false is told");
+    crate::ground::write(ground.setting.armed.folder().join("go"), "");
+    ground.performer.perform(effect);
+    assert_eq!(ground.report(dispatch).outcome, Outcome::Checked(CheckOutcome::Green));
 }
 
 #[test]
