@@ -86,8 +86,8 @@ pub(super) fn remove_worktree(shared: &Shared, dispatch: DispatchId) -> Result<(
     Ok(small::remove_run(armed, &dispatch.to_string())?)
 }
 
-/// Ends what still runs of a dispatch that is not in flight here: its owner died. Without a readable record its
-/// processes are found by their marker alone.
+/// Ends what still runs of a dispatch that is not in flight here: its owner died. Without a readable record
+/// its processes are found by their marker alone.
 pub(super) fn end_processes(shared: &Shared, dispatch: DispatchId) -> Result<(), HostError> {
     if shared.flights.contains(dispatch) {
         return Ok(());

@@ -107,8 +107,8 @@ impl Flights {
         table.flights.values().for_each(|flight| flight.cancel.cancel());
     }
 
-    /// Whether the end of this flight is nobody's: a shutdown interrupted a host operation, whose lease the next
-    /// owner takes over and performs again.
+    /// Whether the end of this flight is nobody's: a shutdown interrupted a host operation, whose lease the
+    /// next owner takes over and performs again.
     fn is_interrupted(&self, dispatch: DispatchId, outcome: &Outcome) -> bool {
         let table = self.table();
         let host = table.flights.get(&dispatch).is_some_and(|flight| !flight.model);

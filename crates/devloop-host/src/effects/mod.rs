@@ -186,9 +186,9 @@ impl Performer {
         *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Cancels every model and check that runs, then waits for all threads, at most `grace_ms` milliseconds. What
-    /// is left after that is found as an orphan by the next owner. An operation of the host whose checks are
-    /// interrupted is not reported: the next owner performs it again.
+    /// Cancels every model and check that runs, then waits for all threads, at most `grace_ms` milliseconds.
+    /// What is left after that is found as an orphan by the next owner. An operation of the host whose checks
+    /// are interrupted is not reported: the next owner performs it again.
     pub fn shutdown(self, grace_ms: u64) {
         self.shared.flights.close();
         self.shared.flights.wait_for_all(grace_ms);
