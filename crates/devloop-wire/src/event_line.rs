@@ -96,7 +96,7 @@ pub struct Entry<'a> {
     pub revision: u64,
     /// Wall time.
     pub at: WallMs,
-    /// Who; cut at 200 characters.
+    /// Who; cut at 200 characters, `unknown` when empty.
     pub by: &'a str,
     /// Why.
     pub reason: &'a Reason,
@@ -137,11 +137,9 @@ pub struct Written {
 #[must_use]
 pub fn write_line(entry: &Entry<'_>, previous: Option<&Digest>) -> Written {
     let end = entry.by.char_indices().nth(MAX_BY).map_or(entry.by.len(), |(at, _)| at);
+    let by = if end == 0 { "unknown" } else { &entry.by[..end] };
     let Entry { revision, at, reason, events, .. } = *entry;
-    seal(
-        json::canonical(&EntryOut { v: VERSION, revision, at, by: &entry.by[..end], reason, events }),
-        previous,
-    )
+    seal(json::canonical(&EntryOut { v: VERSION, revision, at, by, reason, events }), previous)
 }
 
 /// Writes the first line of a segment behind `previous`, the chain of the last line (none at the very start).

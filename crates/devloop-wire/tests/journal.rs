@@ -135,4 +135,5 @@ fn the_name_of_who_did_it_is_bounded() {
     };
     assert_eq!(write(&"é".repeat(200)).chars().count(), 200);
     assert_eq!(write(&"é".repeat(201)).chars().count(), 200);
+    assert_eq!(write(""), "unknown");
 }
