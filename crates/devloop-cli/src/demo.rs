@@ -47,7 +47,7 @@ pub fn perform(verb: &Demo) -> Outcome {
 
 /// A repository of the operator's: run until nothing happens by itself.
 fn yours(root: &Path) -> Outcome {
-    doctor::check_folder(root, true)?;
+    doctor::check_folder(root, true).map_err(|error| place::about(error, root))?;
     if !matches!(layout::inspect(root)?, Arming::Armed(_)) {
         let armed = doctor::arm(root, &init::goal_text(Some(GOAL)), CONFIG)?;
         say::line(format_args!(
@@ -103,7 +103,7 @@ fn sample() -> Outcome {
         return Ok(NEEDS_A_PERSON);
     }
     summary(&root, &view)?;
-    left_open(&view);
+    left_open(&view, &sample);
     let as_meant = view.phase == "complete" || view.questions.iter().any(|q| is_left_to_you(q));
     if as_meant {
         return Ok(FINE);
@@ -213,15 +213,19 @@ fn commits(root: &Path, view: &View) -> Result<Vec<String>, HostError> {
 }
 
 /// The question that stays, whole, with the commands that answer it.
-fn left_open(view: &View) {
+fn left_open(view: &View, sample: &Sample) {
     for question in &view.questions {
         say::line("");
         say::line(say::bold(&format!("left to you: {}", question.key)));
         status::question_lines(question).into_iter().for_each(say::line);
     }
     if !view.questions.is_empty() {
+        // The sample has a ledger of its own; the loop that goes on must find it.
+        let mut argv = vec!["env".to_owned(), format!("DSH_HOME={}", sample.home.display())];
+        argv.extend(program());
+        argv.extend(["run".to_owned(), view.root.clone(), "--until-idle".to_owned()]);
         say::line("");
         say::line("Paste one of the commands above, then let the loop go on:");
-        say::line(format_args!("  {}", say::command(&["devloop".into(), "run".into(), view.root.clone()])));
+        say::line(format_args!("  {}", say::command(&argv)));
     }
 }

@@ -26,7 +26,8 @@ pub struct Events {
 /// # Errors
 /// When the project is unarmed or a line cannot be believed.
 pub fn perform(verb: &Events) -> Outcome {
-    let armed = layout::require_armed(&verb.root.folder()?)?;
+    let root = verb.root.folder()?;
+    let armed = layout::require_armed(&root).map_err(|error| place::about(error.into(), &root))?;
     let lines = replay::events(&armed, verb.since).map_err(|error| place::about(error, armed.root()))?;
     for (line, bytes) in lines {
         if verb.form.json {

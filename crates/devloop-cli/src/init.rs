@@ -6,7 +6,7 @@ use devloop_host::doctor;
 use devloop_host::error::{ErrorKind, HostError};
 
 use crate::cli::{FINE, Outcome};
-use crate::place::Root;
+use crate::place::{self, Root};
 use crate::say;
 
 /// The goal's form; the operator fills it in.
@@ -53,8 +53,9 @@ pub fn perform(verb: &Init) -> Outcome {
         )
         .hint(hint));
     }
-    doctor::check_folder(&root, verb.anyway)?;
-    let armed = doctor::arm(&root, &goal_text(verb.goal.as_deref()), CONFIG)?;
+    let about = |error| place::about(error, &root);
+    doctor::check_folder(&root, verb.anyway).map_err(about)?;
+    let armed = doctor::arm(&root, &goal_text(verb.goal.as_deref()), CONFIG).map_err(about)?;
     let folder = armed.root().to_string_lossy().into_owned();
     let command = |verb: &str| say::command(&["devloop".into(), verb.into(), folder.clone()]);
     say::line(format_args!("Armed: {}", armed.goal().display()));

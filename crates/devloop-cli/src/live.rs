@@ -66,7 +66,7 @@ impl Live {
         devloop_home: PathBuf,
         picture: Option<picture::Picture>,
     ) -> Result<Live, HostError> {
-        let armed = doctor::check_goal(root)?;
+        let armed = doctor::check_goal(root).map_err(|error| place::about(error, root))?;
         let text = armed.read_goal(&Disk::default())?.unwrap_or_default();
         init::check_filled_in(&armed.goal(), &text)?;
         let (sender, wakes) = channel();

@@ -33,7 +33,7 @@ impl Root {
     /// When it cannot be worked with, with what to do.
     pub fn desk(&self) -> Result<Desk, HostError> {
         let folder = self.folder()?;
-        doctor::check_goal(&folder)?;
+        doctor::check_goal(&folder).map_err(|error| about(error, &folder))?;
         Desk::open(&folder, user()?).map_err(|error| about(error, &folder))
     }
 }

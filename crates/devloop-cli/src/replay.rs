@@ -45,7 +45,7 @@ pub fn perform(verb: &Replay) -> Outcome {
         let report = replay::journal_file(&what, &mut core)?.ok_or_else(|| nothing(&what))?;
         return tell(&report, None, verb.form);
     }
-    let armed = layout::require_armed(&what)?;
+    let armed = layout::require_armed(&what).map_err(|error| place::about(error.into(), &what))?;
     let about = |error| place::about(error, armed.root());
     let journal = replay::journal(&armed, &mut core).map_err(about)?.ok_or_else(|| nothing(armed.root()))?;
     let trace = replay::retrace(&armed, &mut core).map_err(about)?;

@@ -1,0 +1,16 @@
+//! The program as a person meets it: the real binary, real git, a home of its own.
+
+#[path = "cli/answers.rs"]
+mod answers;
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/demo.rs"]
+mod demo;
+#[path = "cli/help.rs"]
+mod help;
+#[path = "cli/running.rs"]
+mod running;
+#[path = "cli/states.rs"]
+mod states;
+#[path = "cli/support.rs"]
+mod support;

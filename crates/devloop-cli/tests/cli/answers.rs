@@ -1,0 +1,90 @@
+//! Questions of a real night: every command that `status` prints is accepted when it is pasted, in the very
+//! state it was printed in, and nothing else is.
+
+use std::path::Path;
+
+use crate::support::{Bench, PROGRAM, copy_over};
+
+/// Every command printed for the open questions, pasted into a copy of that state.
+fn paste_each(bench: &Bench, root: &Path, expect: &[&str]) {
+    let kept = bench.path("kept");
+    copy_over(bench, root, &kept);
+    let (code, view) = bench.status(root);
+    assert_eq!(code, 1, "halted: {view:#}");
+    let printed = bench.verb("status", root).out;
+    let mut answers = Vec::new();
+    for question in view["questions"].as_array().unwrap() {
+        assert!(!question["evidence"].as_array().unwrap().is_empty(), "a question has evidence");
+        for offer in question["answers"].as_array().unwrap() {
+            let command = offer["command"].as_str().unwrap();
+            assert!(command.starts_with(PROGRAM), "absolute: {command}");
+            assert!(printed.contains(command), "status prints it: {command}");
+            let pasted = bench.sh(&format!("{command} --json"));
+            let report: serde_json::Value = serde_json::from_str(&pasted.out).unwrap();
+            assert_eq!(report["accepted"], true, "{command}: {pasted:?}");
+            assert_eq!(report["revision"].as_u64(), view["revision"].as_u64().map(|r| r + 1), "{command}");
+            let again = bench.sh(command);
+            let stop = offer["answer"] == "stop";
+            assert!(stop || again.code == 1, "a second answer changes nothing: {command}: {again:?}");
+            answers.push(offer["answer"].as_str().unwrap().to_owned());
+            copy_over(bench, &kept, root);
+        }
+    }
+    assert_eq!(answers, expect);
+    for word in ["approve", "branch", "open", "review"] {
+        let ran = bench.devloop(&["answer", word, root.to_str().unwrap()]);
+        assert_eq!(ran.code, 1, "{word} was not offered");
+        assert!(ran.err.contains("it takes:"), "{}", ran.err);
+    }
+    copy_over(bench, &kept, root);
+}
+
+fn run(bench: &Bench, root: &Path) -> crate::support::Ran {
+    bench.devloop(&["run", root.to_str().unwrap(), "--until-idle"])
+}
+
+#[test]
+fn every_printed_command_is_accepted_through_a_whole_night() {
+    let bench = Bench::new();
+    let root = bench.sample("sample", 0);
+    let shown = root.to_str().unwrap();
+
+    let first = run(&bench, &root);
+    assert_eq!(first.code, 1, "the budget stops it: {first:?}");
+    assert!(first.out.contains("asks      loop:goal_cost_cap"), "{}", first.out);
+    paste_each(&bench, &root, &["allow", "stop"]);
+    assert_eq!(bench.devloop(&["answer", "allow", shown]).code, 0, "one question needs no --hold");
+
+    let second = run(&bench, &root);
+    assert_eq!(second.code, 1, "{second:?}");
+    assert!(second.out.contains("asks      task/language:acceptance_failed"), "{}", second.out);
+    paste_each(&bench, &root, &["retry", "retry --fresh", "drop", "stop"]);
+
+    let edited =
+        bench.devloop(&["task", "edit", "language", shown, "--risk", "high", "--paths", "bin/**,tests/**"]);
+    assert_eq!(edited.code, 0, "{edited:?}");
+    let stale = bench.devloop(&[
+        "answer",
+        "drop",
+        shown,
+        "--hold",
+        "task/language:acceptance_failed",
+        "--revision",
+        "1",
+    ]);
+    assert_eq!(stale.code, 1, "another question was meant: {stale:?}");
+    assert_eq!(bench.devloop(&["answer", "drop", shown]).code, 0);
+
+    let third = run(&bench, &root);
+    assert_eq!(third.code, 0, "{third:?}");
+    let (code, view) = bench.status(&root);
+    assert_eq!((code, view["phase"].as_str()), (1, Some("complete")), "{view:#}");
+    let replayed = bench.devloop(&["replay", shown]);
+    assert_eq!(replayed.code, 0, "{replayed:?}");
+    assert!(replayed.out.contains("no difference"), "{}", replayed.out);
+    assert_eq!(bench.verb("doctor", &root).code, 0);
+
+    let next = bench.verb("next", &root);
+    assert_eq!(next.code, 0, "{next:?}");
+    assert_ne!(bench.status(&root).1["phase"].as_str(), Some("complete"));
+}

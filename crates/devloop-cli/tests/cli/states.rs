@@ -1,0 +1,120 @@
+//! What `status` answers and exits with in each state of a loop, and that reading changes nothing.
+
+use std::fs;
+
+use crate::support::{Bench, PROGRAM, everything};
+
+#[test]
+fn noop_shows_what_it_would_do_and_writes_only_its_folder() {
+    let bench = Bench::new();
+    let root = bench.armed("r");
+    let outside = |all: std::collections::BTreeMap<_, _>| -> Vec<_> {
+        all.into_iter()
+            .filter(|(path, _): &(std::path::PathBuf, String)| !path.starts_with(root.join(".devloop")))
+            .collect()
+    };
+    let before = outside(everything(&root));
+    let run = bench.devloop(&["run", root.to_str().unwrap(), "--until-idle"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.out.contains("is noop; it would plan planning"), "{}", run.out);
+    assert_eq!(outside(everything(&root)), before);
+    let (code, view) = bench.status(&root);
+    assert_eq!((code, view["reason"].as_str()), (0, Some("noop_backend")));
+}
+
+#[test]
+fn a_loop_that_never_ran_has_a_status() {
+    let bench = Bench::new();
+    let root = bench.armed("r");
+    let before = everything(&root);
+    let ran = bench.verb("status", &root);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("revision 0"), "{}", ran.out);
+    assert_eq!(everything(&root), before, "status writes nothing");
+    assert_eq!(bench.verb("replay", &root).code, 1, "there is nothing to replay");
+}
+
+#[test]
+fn where_the_limits_come_from_is_said() {
+    let bench = Bench::new();
+    let root = bench.armed("r");
+    assert!(bench.verb("status", &root).out.contains("(profile budgets)"));
+    fs::remove_file(root.join(".devloop/config.json")).unwrap();
+    assert!(bench.verb("status", &root).out.contains("(default budgets)"));
+}
+
+#[test]
+fn paused_exits_with_1_until_resumed() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let paused = bench.verb("pause", &root);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    assert!(paused.out.contains("still runs: nothing"), "{}", paused.out);
+    let (code, view) = bench.status(&root);
+    assert_eq!((code, view["phase"].as_str()), (1, Some("paused")));
+    let again = bench.verb("pause", &root);
+    assert_eq!(again.code, 1, "{again:?}");
+    assert!(again.err.contains("paused already"));
+    let resumed = bench.verb("resume", &root);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    assert!(resumed.out.contains(&format!("{PROGRAM} run {}", root.display())), "{}", resumed.out);
+    assert_eq!(bench.status(&root).0, 0);
+}
+
+#[test]
+fn wishes_that_make_no_sense_are_refused_with_a_reason() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let shown = root.to_str().unwrap();
+    let check = |args: &[&str], says: &str| {
+        let before = everything(&root.join(".devloop")).len();
+        let ran = bench.devloop(args);
+        assert_eq!(ran.code, 1, "{args:?}: {ran:?}");
+        assert!(ran.err.contains(says), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(&format!("{PROGRAM} status")), "{args:?}: {}", ran.err);
+        assert_eq!(everything(&root.join(".devloop")).len(), before);
+    };
+    check(&["answer", "retry", shown], "No question is open");
+    check(&["answer", "retry", shown, "--hold", "task/a:acceptance_failed"], "task/a:acceptance_failed");
+    check(&["resume", shown, "--task", "ghost"], "There is no task ghost");
+    check(&["task", "edit", "ghost", shown, "--risk", "low"], "There is no task ghost");
+    check(&["next", shown], "not complete");
+}
+
+#[test]
+fn events_and_json_are_one_line_each() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let shown = root.to_str().unwrap();
+    let all = bench.devloop(&["events", shown, "--json"]);
+    let lines: Vec<serde_json::Value> = all.out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert!(!lines.is_empty());
+    let last = lines.last().unwrap()["revision"].as_u64().unwrap();
+    assert_eq!(last, bench.status(&root).1["revision"].as_u64().unwrap());
+    let since = bench.devloop(&["events", shown, "--since", &last.to_string()]);
+    assert_eq!(since.out.lines().count(), 1, "{}", since.out);
+    for verb in ["tick", "doctor", "replay"] {
+        let ran = bench.devloop(&[verb, shown, "--json"]);
+        assert!(serde_json::from_str::<serde_json::Value>(&ran.out).is_ok(), "{verb}: {ran:?}");
+    }
+}
+
+#[test]
+fn replay_finds_a_journal_and_a_trace_that_were_changed() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let shown = root.to_str().unwrap();
+    for how in [&["replay", shown][..], &["replay", shown, "--native"]] {
+        let good = bench.devloop(how);
+        assert_eq!(good.code, 0, "{good:?}");
+        assert!(good.out.contains("journal verified by replay in the"), "{}", good.out);
+        assert!(good.out.contains("no difference") || good.out.contains("nothing to decide"), "{}", good.out);
+    }
+    let file = root.join(".devloop/EVENTS.jsonl");
+    let lines = fs::read_to_string(&file).unwrap();
+    assert_eq!(bench.devloop(&["replay", file.to_str().unwrap()]).code, 0);
+    fs::write(&file, lines.replacen("\"by\":\"loop", "\"by\":\"lopp", 1)).unwrap();
+    let bad = bench.devloop(&["replay", shown]);
+    assert_eq!(bad.code, 1, "{bad:?}");
+    assert!(bad.err.contains("chain"), "{}", bad.err);
+}
