@@ -1,4 +1,5 @@
-//! Owns the conversions of what several alphabets share: clocks, tokens, tiers, verdicts, basis. It must not decide.
+//! Owns the conversions of what several alphabets share: clocks, tokens, tiers, verdicts, basis. It must not
+//! decide.
 
 #[doc(hidden)]
 #[macro_export]

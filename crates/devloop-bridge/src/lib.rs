@@ -1,8 +1,9 @@
-//! Owns the way between the domain and WIT, in both directions and for every set of generated bindings. It must not
-//! decide, and it knows neither wasmtime nor wit-bindgen: [`bridge!`] is told where the bindings are.
+//! Owns the way between the domain and WIT, in both directions and for every set of generated bindings. It
+//! must not decide, and it knows neither wasmtime nor wit-bindgen: [`bridge!`] is told where the bindings
+//! are.
 //!
-//! Each type is spelled once, in the file of its alphabet. A field or case that one side has and the other has not is
-//! an error of the compiler.
+//! Each type is spelled once, in the file of its alphabet. A field or case that one side has and the other
+//! has not is an error of the compiler.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -61,8 +62,8 @@ macro_rules! bridge {
     };
 }
 
-/// Walks over every type of the alphabet and hands its shape to the macros named: records to the first, enums to the
-/// second, the proof to the third. The tests walk it too, so no shape can be left untried.
+/// Walks over every type of the alphabet and hands its shape to the macros named: records to the first, enums
+/// to the second, the proof to the third. The tests walk it too, so no shape can be left untried.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shapes {

@@ -1,4 +1,5 @@
-//! Owns the one conversion that must prove something: a reviewed head. It must not make a proof of anything else.
+//! Owns the one conversion that must prove something: a reviewed head. It must not make a proof of anything
+//! else.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -41,7 +42,8 @@ macro_rules! reviewed_head {
 /// [`Refused`] when the core finds that it proves nothing.
 pub fn reviewed_head(head: Oid, base: Oid, reviewer: Identity) -> Result<ReviewedHead, Refused> {
     let pass = Review { verdict: Verdict::Pass, head: head.clone(), notes: String::new() };
-    // Who implemented does not cross with the proof; the sender compared the reviewer with them when it was made.
+    // Who implemented does not cross with the proof; the sender compared the reviewer with them when it was
+    // made.
     ReviewedHead::prove(&pass, &head, &base, &reviewer, &BTreeSet::new(), Independence::Model)
         .map_err(|fault| Refused::new(format!("not a proof of a review: {fault:?}")))
 }

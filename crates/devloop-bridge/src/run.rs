@@ -1,4 +1,5 @@
-//! Owns the conversions of what is spoken about the alphabet: errors, and the steps of a recorded run. It must not decide.
+//! Owns the conversions of what is spoken about the alphabet: errors, and the steps of a recorded run. It
+//! must not decide.
 
 #[doc(hidden)]
 #[macro_export]

@@ -1,5 +1,5 @@
-//! Owns one loop with its adopted and its pending state: what the component exports and the native machine calls. It
-//! must not know how it is reached.
+//! Owns one loop with its adopted and its pending state: what the component exports and the native machine
+//! calls. It must not know how it is reached.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -95,6 +95,7 @@ impl fmt::Display for CoreError {
 impl core::error::Error for CoreError {}
 
 /// One step of a recorded run.
+#[allow(clippy::large_enum_variant, reason = "nearly every step is a decision: a box only adds work")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A decision to be made.
@@ -118,8 +119,8 @@ pub struct Replayed {
 
 /// One open loop.
 ///
-/// The pending copy is kept beside the adopted one and follows it: both fold the same lines, so a tick costs what it
-/// changes and not what it knows.
+/// The pending copy is kept beside the adopted one and follows it: both fold the same lines, so a tick costs
+/// what it changes and not what it knows.
 #[derive(Clone, Debug)]
 pub struct Session {
     policy: Policy,
@@ -142,7 +143,8 @@ impl Session {
     /// Decides on the pending copy, which takes up the events at once.
     ///
     /// # Errors
-    /// [`CoreError::Story`] when the core's own events do not fit its state; the pending copy is then forgotten.
+    /// [`CoreError::Story`] when the core's own events do not fit its state; the pending copy is then
+    /// forgotten.
     pub fn decide(&mut self, input: &Input) -> Result<Decision, CoreError> {
         let decision = decide(self.latest(), &self.policy, input);
         if !decision.events.is_empty() {
@@ -161,8 +163,8 @@ impl Session {
         let lines = core::mem::take(&mut self.lines);
         let folded = lines.iter().try_for_each(|line| apply_line(&mut self.adopted, line));
         if folded.is_err() {
-            // The same lines fitted an equal state before, so this does not happen; were it to, the pending copy is
-            // what was decided on and recorded.
+            // The same lines fitted an equal state before, so this does not happen; were it to, the pending
+            // copy is what was decided on and recorded.
             self.adopted = self.pending.take().unwrap_or_default();
         }
     }
@@ -255,8 +257,8 @@ impl Session {
     }
 }
 
-/// Walks through a recorded run, adopting every decision. The digest is computed after each `digest_every`-th step and
-/// after the last one; zero stands for the last one only.
+/// Walks through a recorded run, adopting every decision. The digest is computed after each `digest_every`-th
+/// step and after the last one; zero stands for the last one only.
 ///
 /// # Errors
 /// The first error of a step.

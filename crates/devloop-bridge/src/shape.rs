@@ -1,7 +1,8 @@
 //! Owns the two macros that spell a conversion once for both directions and every binding set: `record!` and
 //! `variant!`. It must not name a type of the alphabet.
 //!
-//! In each, `wit` is the module of the generated bindings; the compiler refuses a field or case left out on either side.
+//! In each, `wit` is the module of the generated bindings; the compiler refuses a field or case left out on
+//! either side.
 
 /// A struct of the domain and a record of the same fields.
 #[doc(hidden)]
@@ -46,10 +47,16 @@ macro_rules! variant {
             #[allow(unused_parens, reason = "one part is no tuple")]
             fn into_domain(self) -> Result<$crate::domain::$module::$name, $crate::Refused> {
                 Ok(match self {$(
-                    Self::$case $((($($part),+)))? $(($crate::payload!(pattern $wit [$($record)?] $($field),+)))? => {
+                    Self::$case $((($($part),+)))?
+                        $(($crate::payload!(pattern $wit [$($record)?] $($field),+)))? => {
                         $crate::domain::$module::$name::$case
                             $(($($crate::field($part, stringify!($case))?),+))?
-                            $({ $($field: $crate::field($field, concat!(stringify!($case), ".", stringify!($field)))?),+ })?
+                            $({ $(
+                                $field: $crate::field(
+                                    $field,
+                                    concat!(stringify!($case), ".", stringify!($field)),
+                                )?
+                            ),+ })?
                     }
                 )+})
             }

@@ -1,5 +1,5 @@
-//! Every type of the alphabet goes out and comes back unchanged: each case of each enum, wherever it is nested. The
-//! walk over the shapes is the bridge's own, so a new case is tried without being named here.
+//! Every type of the alphabet goes out and comes back unchanged: each case of each enum, wherever it is
+//! nested. The walk over the shapes is the bridge's own, so a new case is tried without being named here.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

@@ -1,5 +1,5 @@
-//! The core in its sandbox: closed to the outside, equal to the native core byte for byte, replaceable at any moment,
-//! and stopped by its limits when it runs wild. `cargo xtask guest` builds what these tests load.
+//! The core in its sandbox: closed to the outside, equal to the native core byte for byte, replaceable at any
+//! moment, and stopped by its limits when it runs wild. `cargo xtask guest` builds what these tests load.
 
 #[path = "component/agree.rs"]
 mod agree;

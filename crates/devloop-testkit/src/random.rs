@@ -1,5 +1,5 @@
-//! Owns seeded inputs: observations and commands that fit the state they meet, and now and then do not. It must not
-//! decide what is right; two machines that are given the same inputs are compared by the caller.
+//! Owns seeded inputs: observations and commands that fit the state they meet, and now and then do not. It
+//! must not decide what is right; two machines that are given the same inputs are compared by the caller.
 
 mod outcome;
 mod policy;
@@ -18,7 +18,8 @@ use devloop_core::state::{Lease, LoopState, Owner, Phase};
 use devloop_core::tier::{Risk, Tier};
 use devloop_core::units::{AwakeMs, Tokens, UsdMicros, WallMs};
 
-/// A small generator (splitmix64): the same seed gives the same numbers on every machine and in every version.
+/// A small generator (splitmix64): the same seed gives the same numbers on every machine and in every
+/// version.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -30,7 +31,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut word = self.0;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -40,7 +41,7 @@ impl Random {
 
     /// A number below `end`; zero when `end` is zero.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
+        self.word() % end.max(1)
     }
 
     /// True in `percent` of a hundred cases.
@@ -59,7 +60,7 @@ impl Random {
 
     /// 40 random hex digits.
     pub fn oid(&mut self) -> Oid {
-        let text = format!("{:016x}{:016x}{:08x}", self.next(), self.next(), self.below(1 << 32));
+        let text = format!("{:016x}{:016x}{:08x}", self.word(), self.word(), self.below(1 << 32));
         Oid::parse(&text).expect("40 hex digits")
     }
 }

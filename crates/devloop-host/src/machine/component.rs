@@ -1,4 +1,5 @@
-//! Owns one sandboxed instance of the guest. It must not keep one that failed: after any trap the instance is dropped.
+//! Owns one sandboxed instance of the guest. It must not keep one that failed: after any trap the instance is
+//! dropped.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::bindings::Core;
 use super::bindings::devloop::core::types as wit;
 use super::bindings::exports::devloop::core::machine::{Guest, GuestSession};
 use super::program::{Cap, stop};
-use super::{GuestLimits, Machine, MachineError, Program, Stop};
+use super::{GuestLimits, Machine, MachineError, Program};
 
 /// A machine whose core runs in a sandbox under limits.
 pub struct Component {

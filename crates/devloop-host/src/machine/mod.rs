@@ -1,5 +1,5 @@
-//! Owns running the core behind one trait: natively, or sealed in the component. It must not decide, and it must not
-//! read or write a file: an instance is a cache of (snapshot, events), and the caller keeps both.
+//! Owns running the core behind one trait: natively, or sealed in the component. It must not decide, and it
+//! must not read or write a file: an instance is a cache of (snapshot, events), and the caller keeps both.
 
 mod bindings;
 mod component;
@@ -23,9 +23,11 @@ pub use settings::Metering;
 /// The core, however it is run. All machines given the same documents and inputs give the same bytes.
 ///
 /// It holds the state twice: the adopted copy, and a pending copy that decisions change. Any error but
-/// [`MachineError::Core`] leaves the machine closed; the caller opens it again from its snapshot and the events since.
+/// [`MachineError::Core`] leaves the machine closed; the caller opens it again from its snapshot and the
+/// events since.
 pub trait Machine: Send {
-    /// Opens a loop from a state document and a policy document, both UTF-8 JSON. What was open before is forgotten.
+    /// Opens a loop from a state document and a policy document, both UTF-8 JSON. What was open before is
+    /// forgotten.
     ///
     /// # Errors
     /// [`CoreError::State`] or [`CoreError::Policy`] when a document is refused; the machine is then closed.
@@ -37,7 +39,8 @@ pub trait Machine: Send {
     /// Forgets the loop; does nothing when none is open.
     fn close(&mut self);
 
-    /// Decides on the pending copy, which takes up the events at once. Call it again until the reason is final.
+    /// Decides on the pending copy, which takes up the events at once. Call it again until the reason is
+    /// final.
     ///
     /// # Errors
     /// [`CoreError::Story`] when the core contradicts itself; the pending copy is then forgotten.
@@ -55,7 +58,8 @@ pub trait Machine: Send {
     /// See [`MachineError`].
     fn discard(&mut self) -> Result<(), MachineError>;
 
-    /// Folds one journal line that another process recorded into the adopted copy, and forgets the pending one.
+    /// Folds one journal line that another process recorded into the adopted copy, and forgets the pending
+    /// one.
     ///
     /// # Errors
     /// [`CoreError::Story`] when an event does not fit; the adopted copy is as before.
@@ -85,8 +89,8 @@ pub trait Machine: Send {
     /// See [`MachineError`].
     fn revision(&mut self) -> Result<u64, MachineError>;
 
-    /// Every open question of the adopted state, the most urgent first, with the answers that would be accepted from
-    /// the supervisor `instance`.
+    /// Every open question of the adopted state, the most urgent first, with the answers that would be
+    /// accepted from the supervisor `instance`.
     ///
     /// # Errors
     /// See [`MachineError`].
@@ -98,8 +102,8 @@ pub trait Machine: Send {
     /// See [`MachineError`].
     fn view(&mut self, instance: u64) -> Result<String, MachineError>;
 
-    /// Walks through a recorded run, adopting every decision, on a loop of its own: what is open stays as it is. The
-    /// digest is computed after each `digest_every`-th step and after the last one.
+    /// Walks through a recorded run, adopting every decision, on a loop of its own: what is open stays as it
+    /// is. The digest is computed after each `digest_every`-th step and after the last one.
     ///
     /// # Errors
     /// The first error of a step.

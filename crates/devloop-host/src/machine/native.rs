@@ -1,4 +1,5 @@
-//! Owns the core linked into this program: for tests, for tools and as the measure that the component is compared with.
+//! Owns the core linked into this program: for tests, for tools and as the measure that the component is
+//! compared with.
 
 use devloop_bridge::{Replayed, Session, Step, replay};
 use devloop_core::decide::{Decision, Input};

@@ -44,8 +44,8 @@ impl std::fmt::Debug for Program {
     }
 }
 
-/// The embedded program while somebody uses it: all projects of a process share one, and the last one out ends its
-/// thread.
+/// The embedded program while somebody uses it: all projects of a process share one, and the last one out
+/// ends its thread.
 static EMBEDDED: Mutex<Weak<Program>> = Mutex::new(Weak::new());
 
 impl Program {
@@ -58,7 +58,8 @@ impl Program {
         if let Some(program) = slot.upgrade() {
             return Ok(program);
         }
-        // SAFETY: the bytes were made by `cargo xtask guest` from our own component and are part of this binary.
+        // SAFETY: the bytes were made by `cargo xtask guest` from our own component and are part of this
+        // binary.
         let program = Arc::new(unsafe { Self::from_image(devloop_component::CORE_IMAGE)? });
         *slot = Arc::downgrade(&program);
         Ok(program)
@@ -67,7 +68,8 @@ impl Program {
     /// Loads an ahead-of-time image.
     ///
     /// # Safety
-    /// `image` must come from `cargo xtask guest`: an image is machine code, and its contents are not verified.
+    /// `image` must come from `cargo xtask guest`: an image is machine code, and its contents are not
+    /// verified.
     ///
     /// # Errors
     /// [`MachineError::Image`] when it was made for another engine, platform or world.
@@ -177,7 +179,8 @@ struct OverCap {
 
 impl ResourceLimiter for Cap {
     fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        // An error, not a refusal: a refused growth would reach the guest as an allocation failure it could hide.
+        // An error, not a refusal: a refused growth would reach the guest as an allocation failure it could
+        // hide.
         if desired > self.memory_bytes {
             return Err(wasmtime::Error::new(OverCap { wanted_bytes: desired }));
         }

@@ -1,5 +1,6 @@
-//! Owns the engine settings that decide what a guest can observe and how it can be stopped. It must not compile or run
-//! anything: the host and `cargo xtask guest` share this one file, so an image is made exactly as it will be loaded.
+//! Owns the engine settings that decide what a guest can observe and how it can be stopped. It must not
+//! compile or run anything: the host and `cargo xtask guest` share this one file, so an image is made exactly
+//! as it will be loaded.
 
 use wasmtime::Config;
 
@@ -12,7 +13,8 @@ pub enum Metering {
     Fuel,
 }
 
-/// Stack a guest may use inside the engine, bytes. The guest's own shadow stack is smaller and runs out first.
+/// Stack a guest may use inside the engine, bytes. The guest's own shadow stack is smaller and runs out
+/// first.
 pub const MAX_STACK_BYTES: usize = 1 << 20;
 
 /// Settings of an engine that runs (and, where a compiler is present, compiles) the core.

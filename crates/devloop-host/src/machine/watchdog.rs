@@ -1,5 +1,5 @@
-//! Owns the thread that advances an engine's epoch while guests run, which is what a deadline counts. It must not know
-//! what a guest does.
+//! Owns the thread that advances an engine's epoch while guests run, which is what a deadline counts. It must
+//! not know what a guest does.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,8 @@ use wasmtime::Engine;
 /// One step of the epoch, milliseconds: the grain of a deadline.
 pub const TICK_MS: u64 = 10;
 
-/// Steps without a running guest after which the thread sleeps until it is needed: a loop at rest wakes nobody.
+/// Steps without a running guest after which the thread sleeps until it is needed: a loop at rest wakes
+/// nobody.
 const LINGER_TICKS: u32 = 20;
 
 #[derive(Debug, Default)]
@@ -56,7 +57,8 @@ impl Watchdog {
     /// Makes the epoch advance until the answer is dropped.
     pub fn watch(&self) -> Running<'_> {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
-        // The thread says that it parks before it looks at `running` a last time, so one of the two is always seen.
+        // The thread says that it parks before it looks at `running` a last time, so one of the two is always
+        // seen.
         if self.shared.parked.load(Ordering::SeqCst) {
             let _held = self.shared.lock();
             self.shared.wake.notify_all();

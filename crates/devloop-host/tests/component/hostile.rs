@@ -14,7 +14,8 @@ fn tight() -> GuestLimits {
     GuestLimits { deadline: Duration::from_millis(100), memory_bytes: 32 << 20, ..roomy() }
 }
 
-/// Whether `stop` is what `trouble` must end in. A shadow stack that overflows may show as a bad memory access.
+/// Whether `stop` is what `trouble` must end in. A shadow stack that overflows may show as a bad memory
+/// access.
 fn fits(trouble: &str, stop: &Stop) -> bool {
     match trouble {
         "spin" => *stop == Stop::Deadline,
@@ -81,7 +82,8 @@ fn trouble_in_one_program_leaves_another_alone() {
 
 #[test]
 fn memory_is_given_up_to_the_limit_and_not_beyond() {
-    // The smallest whole number of MiB that the core opens in; one less is refused, so the limit is what decides.
+    // The smallest whole number of MiB that the core opens in; one less is refused, so the limit is what
+    // decides.
     let policy = devloop_wire::policy_doc::policy_bytes(&Inputs::new(1).policy());
     let program = Program::embedded().expect("the embedded image loads");
     let opens = |mebibytes: usize| {
@@ -97,7 +99,8 @@ fn memory_is_given_up_to_the_limit_and_not_beyond() {
 
 #[test]
 fn the_guest_has_a_ceiling_of_its_own_in_every_engine() {
-    // Far above the 256 MiB that the module itself allows: its allocator fails before the host's limit is reached.
+    // Far above the 256 MiB that the module itself allows: its allocator fails before the host's limit is
+    // reached.
     let limits = GuestLimits { memory_bytes: 1 << 30, ..roomy() };
     let mut machine = Component::new(image("hostile").expect("the hostile guest loads"), limits);
     let bomb = machine.open(b"quiet", b"bomb");

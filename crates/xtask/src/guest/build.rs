@@ -1,4 +1,5 @@
-//! Owns the tool calls that turn source into a component and a component into an image. It must not judge the outcome.
+//! Owns the tool calls that turn source into a component and a component into an image. It must not judge the
+//! outcome.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use settings::{Metering, engine_config};
 
 const GUEST_TARGET: &str = "wasm32-unknown-unknown";
 
-/// The core is called a few times a second and ships in every addon: size counts, a tenth of its speed does not.
+/// The core is called a few times a second and ships in every addon: size counts, a tenth of its speed does
+/// not.
 const SMALL: &str = "profile.guest.opt-level=\"s\"";
 
 /// Which guest is built from the one crate.
@@ -48,7 +50,8 @@ impl Toolchain {
 
 /// Builds the guest and wraps the core module into a component.
 pub fn component(root: &Path, variant: Variant) -> Result<Vec<u8>, Failure> {
-    // A folder of its own: the caller is usually itself started by cargo, which holds the lock of the main one.
+    // A folder of its own: the caller is usually itself started by cargo, which holds the lock of the main
+    // one.
     let target_dir = root.join("target/guest");
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(["build", "--quiet", "-p", "devloop-guest", "--profile", "guest"]);
@@ -68,8 +71,8 @@ pub fn component(root: &Path, variant: Variant) -> Result<Vec<u8>, Failure> {
     encoder.module(&module).map_err(full)?.validate(true).encode().map_err(full)
 }
 
-/// Compiles ahead of time for `target`. The target is explicit, so the image uses the baseline features of that
-/// platform and not those of the machine that happens to build it.
+/// Compiles ahead of time for `target`. The target is explicit, so the image uses the baseline features of
+/// that platform and not those of the machine that happens to build it.
 pub fn image(component: &[u8], target: &str) -> Result<Vec<u8>, Failure> {
     let mut config = engine_config(Metering::Epoch);
     config.cranelift_nan_canonicalization(true);
@@ -93,7 +96,8 @@ pub fn wasip2_program(root: &Path) -> Result<Vec<u8>, Failure> {
     Ok(fs::read(&program).map_err(|e| format!("rustc left no {}: {e}", program.display()))?)
 }
 
-/// Panic locations carry file names. Without this the digest would differ between two checkouts of the same source.
+/// Panic locations carry file names. Without this the digest would differ between two checkouts of the same
+/// source.
 fn remap(root: &Path) -> String {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
         let user = std::env::var_os("HOME").or_else(|| std::env::var_os("USERPROFILE"))?;

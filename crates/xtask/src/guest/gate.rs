@@ -1,12 +1,13 @@
-//! Owns the import gate: a component passes only when it imports nothing that can be called. It must not build.
+//! Owns the import gate: a component passes only when it imports nothing that can be called. It must not
+//! build.
 
 use wit_component::DecodedWasm;
 use wit_parser::{Interface, Resolve, TypeDefKind, WorldItem};
 
 use super::Failure;
 
-/// Fails, naming each function and resource that `component` imports. Interfaces of plain types are allowed: there is
-/// nothing in them to call.
+/// Fails, naming each function and resource that `component` imports. Interfaces of plain types are allowed:
+/// there is nothing in them to call.
 pub fn check(component: &[u8]) -> Result<(), Failure> {
     let DecodedWasm::Component(resolve, world) =
         wit_component::decode(component).map_err(|e| format!("not a readable component: {e:?}"))?

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::Failure;
 
-/// Folders and files whose bytes can change the component. A missing one is an error: a renamed folder must not
-/// silently freeze the guest.
+/// Folders and files whose bytes can change the component. A missing one is an error: a renamed folder must
+/// not silently freeze the guest.
 const INPUTS: [&str; 15] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -37,8 +37,8 @@ pub fn digest(root: &Path, toolchain: &str) -> Result<String, Failure> {
     Ok(hex(hash))
 }
 
-/// Digest of the WIT package: what an embedder compiled against. It is the digest that `tidy` looks for in the
-/// documents: the texts of the files one after the other, in the order of their names.
+/// Digest of the WIT package: what an embedder compiled against. It is the digest that `tidy` looks for in
+/// the documents: the texts of the files one after the other, in the order of their names.
 pub fn wit_digest(root: &Path) -> Result<String, Failure> {
     let mut hash = Sha256::new();
     for file in files(&root.join("wit"))? {

@@ -1,4 +1,5 @@
-//! Owns the folder crates/devloop-component/built: its file names and how they are replaced. It must not build.
+//! Owns the folder crates/devloop-component/built: its file names and how they are replaced. It must not
+//! build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,8 @@ impl Built {
             && self.names().iter().all(|name| self.folder.join(name).is_file())
     }
 
-    /// Replaces the files. The stamp goes first and comes last: a build cut short is never taken for a complete one.
+    /// Replaces the files. The stamp goes first and comes last: a build cut short is never taken for a
+    /// complete one.
     pub fn write(&self, parts: &Parts) -> Result<(), Failure> {
         fs::create_dir_all(&self.folder)
             .map_err(|e| format!("cannot make {}: {e}", self.folder.display()))?;
@@ -92,8 +94,8 @@ impl Built {
         ]
     }
 
-    /// By rename, so a compiler that reads meanwhile sees the old bytes or the new; equal bytes keep their date, so
-    /// nothing that depends on them is built again.
+    /// By rename, so a compiler that reads meanwhile sees the old bytes or the new; equal bytes keep their
+    /// date, so nothing that depends on them is built again.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         let path = self.folder.join(name);
         if fs::read(&path).is_ok_and(|old| old == bytes) {
