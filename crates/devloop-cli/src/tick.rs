@@ -28,12 +28,10 @@ pub fn perform(verb: &Tick) -> Outcome {
     if matches!(beaten, Ok(Some(_))) {
         live.wait_for_what_runs();
     }
-    let view = live.view();
+    let (view, root) = (live.view(), live.root().to_path_buf());
     live.close()?;
     let Some(report) = beaten? else {
-        return Err(
-            HostError::new(ErrorKind::Busy, "the beat did not come about").hint(["devloop", "status"])
-        );
+        return Err(place::about(HostError::new(ErrorKind::Busy, "the beat did not come about"), &root));
     };
     if verb.form.json {
         let value = serde_json::to_value(&report)
