@@ -1,1 +1,3 @@
-//! Placeholder while the room is being built.
+//! What tests share: seeded inputs and the simulated world. It must not be part of anything that ships.
+pub mod random;
+pub mod world;
