@@ -220,6 +220,48 @@ test('a scripted night runs to its end through the plugin', async () => {
   assert.match((await run('cat', [join(root, '.devloop', 'PROGRESS.md')])).stdout, /hello/)
 })
 
+test('a question is answered by the command the page shows, and by a slash command', async () => {
+  const root = join(dsh.box, 'asks')
+  const git = await sampleRepository(root, dsh.env)
+  const rules = [
+    { role: 'plan', result: { plan: [planned('one'), planned('two')] }, usage: used },
+    { role: 'work', attempt: 1, result: { work: 'blocked', summary: 'I need a hand' }, usage: used },
+    work('one', 'one\n'),
+    review('one', 'pass'),
+  ]
+  profileLayer(row(arm(root, rules)))
+  const web = await dsh.web(dsh.box)
+  const first = async () => (await web.projects()).projects[0]
+  try {
+    const { view } = await until('both tasks ask', async () => {
+      const project = await first()
+      return { ok: project?.view?.questions?.length === 2, value: project }
+    })
+    const asked = view.questions.find((question) => question.key.startsWith('task/one:'))
+    const retry = asked.answers.find((offer) => offer.answer === 'retry')
+    assert.match(retry.command, /lib\/bin\/devloop\.js answer retry /)
+    await run('sh', ['-c', retry.command], { env: dsh.env, cwd: '/' })
+    await until('the answered task is done', async () => {
+      const project = await first()
+      return { ok: project.view.tasks.find((task) => task.id === 'one').stage === 'merged', value: project }
+    })
+    const { sessionId } = await web.call('session.create', { cwd: root })
+    const type = (line) => web.call('commands/execute', { args: { agentId: sessionId, line, images: [] } })
+    const said = JSON.stringify(await type('/devloop status'))
+    assert.match(said, /devloop answer drop --hold task\/two:blocked_task/)
+    assert.match(JSON.stringify(await type('/devloop dance')), /unknown word/)
+    await type('/devloop answer drop --hold task/two:blocked_task')
+    await until('the goal is complete', async () => {
+      const project = await first()
+      return { ok: project.view.phase === 'complete', value: project }
+    })
+    assert.equal((await git('show', 'work:one.txt')).stdout, 'one\n')
+  } finally {
+    assert.equal((await web.stop()).code, 0)
+    profileLayer([])
+  }
+})
+
 test('the default backend shows the next dispatch and writes nothing outside .devloop', async () => {
   const root = join(dsh.box, 'noop')
   await sampleRepository(root, dsh.env)

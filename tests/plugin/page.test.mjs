@@ -36,6 +36,8 @@ const project = {
     questions: [asked],
     tasks: [{ id: 'parser', title: EVIL, stage: 'held', waits_for: 'a person', spent: 1_250_000 }],
     money: { goal: { measured: 1_250_000, priced: 0, assumed: 500_000, reserved: 0 } },
+    caps: [{ circuit: 'daily_cost_cap', limit: 20_000_000, left: 18_250_000 }],
+    running: [{ dispatch: 'd7', op: 'review', subject: 'task/lexer', route: 'reviewer', ending: true }],
   },
 }
 const idle = { ...project, id: '012345abcdef', name: 'idle', view: null, error: 'held by another process' }
@@ -69,6 +71,29 @@ after(async () => {
   server?.close()
 })
 
+test('each phase of a project is shown as its one word', async () => {
+  const page = await browser.newPage()
+  const words = ['unarmed', 'paused', 'complete', 'halted', 'active']
+  const shown = words.map((phase, i) => ({
+    ...idle,
+    id: `${i}`,
+    error: null,
+    view: { phase, sentence: `It is ${phase}.` },
+  }))
+  const { view } = loops
+  loops.view = () => ({ ...view(), projects: shown })
+  try {
+    await page.goto(url, { waitUntil: 'load' })
+    await page.waitForSelector('article.card')
+    assert.deepEqual(
+      await page.$$eval('article .pill', (pills) => pills.map((pill) => pill.textContent)),
+      words,
+    )
+  } finally {
+    loops.view = view
+  }
+})
+
 test('projects, tasks, money and the pasteable answer are shown as text, in both schemes', async () => {
   const page = await browser.newPage()
   const faults = []
@@ -86,6 +111,9 @@ test('projects, tasks, money and the pasteable answer are shown as text, in both
     EVIL,
     'held by another process',
     'config.rooot: unknown key',
+    'daily_cost_cap: 18.25 USD left of 20.00 USD',
+    'task/lexer',
+    'is being ended',
     'Look at the branch.',
     'task/parser:max_task_attempts',
   ]) {

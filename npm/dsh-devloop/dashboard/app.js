@@ -68,11 +68,11 @@ function question(asked) {
 const SPEND = ['measured', 'priced', 'assumed', 'reserved']
 
 function money(view) {
-  const rows = Object.entries(view.money ?? {}).map(([scope, sums]) => [
-    scope,
-    ...SPEND.map((sort) => usd(sums[sort] ?? 0)),
-  ])
-  return rows.length ? [el('h3', null, 'Money'), table(['', ...SPEND], rows, [1, 2, 3, 4])] : []
+  const sums = Object.entries(view.money ?? {})
+  if (!sums.length) return []
+  const rows = sums.map(([scope, sum]) => [scope, ...SPEND.map((sort) => usd(sum[sort] ?? 0))])
+  const caps = (view.caps ?? []).map((cap) => `${cap.circuit}: ${usd(cap.left)} left of ${usd(cap.limit)}`)
+  return [el('h3', null, 'Money'), table(['', ...SPEND], rows, [1, 2, 3, 4]), list(caps)]
 }
 
 function tasks(view) {
@@ -87,12 +87,19 @@ function tasks(view) {
   return [el('h3', null, 'Tasks'), table(['task', 'title', 'stage', 'waits for', 'spent'], rows, [4])]
 }
 
+function running(view) {
+  if (!view.running?.length) return []
+  const rows = view.running.map((run) => [run.subject, run.op, run.route, run.ending ? 'is being ended' : ''])
+  return [el('h3', null, 'Running'), table(['on', 'what', 'route', ''], rows)]
+}
+
 /** The one word of a project and its colour. */
-function state(project) {
-  if (project.error) return ['error', 'bad']
-  if (!project.view) return ['starting', 'quiet']
-  if (project.view.questions?.length) return ['needs you', 'need']
-  return [project.view.phase ?? '', project.view.phase === 'complete' ? 'good' : 'busy']
+const COLOURS = { active: 'busy', complete: 'good', halted: 'need', paused: 'need' }
+function state({ error, view }) {
+  if (error) return ['error', 'bad']
+  if (!view) return ['starting', 'quiet']
+  if (view.questions?.some((asked) => !asked.acknowledged)) return ['needs you', 'need']
+  return [view.phase, COLOURS[view.phase] ?? 'quiet']
 }
 
 function card(project) {
@@ -108,6 +115,7 @@ function card(project) {
     view.sentence ? el('p', null, view.sentence) : null,
     open.length ? el('h3', null, open.length === 1 ? 'One question' : `${open.length} questions`) : null,
     open.map(question),
+    running(view),
     tasks(view),
     money(view),
   )

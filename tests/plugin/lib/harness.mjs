@@ -143,6 +143,20 @@ export class Web {
     return request(this.url, path, headers)
   }
 
+  /** One call of DSH's own interface. */
+  async call(method, payload) {
+    const body = JSON.stringify({ type: 'client-request', rpcId: '1', method, payload })
+    const response = await fetch(`${this.url}/api/${method}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    })
+    const text = await response.text()
+    const result = response.ok ? JSON.parse(text).result : undefined
+    if (!result?.ok) throw new Error(`${method} answered ${response.status}: ${text}`)
+    return result.value
+  }
+
   /** The plugin's projects as its page sees them. */
   async projects() {
     const { status, body } = await this.get('/devloop/api/projects')
