@@ -67,9 +67,11 @@ impl Desk {
         let repo = open_repo(&git, &armed)?;
         let disk = Disk::default();
         let (config, budgets) = settings::for_command(&disk, &armed)?;
-        let session = Session::new(armed.clone(), disk.clone(), config.policy())?;
+        let mut session = Session::new(armed.clone(), disk.clone(), config.policy())?;
         let locks = Locks::new(armed, user, disk.clone(), Identity::new_instance());
-        Ok(Desk { locks, disk, repo, clock: SystemClock::new(), session, config, budgets })
+        let clock = SystemClock::new();
+        session.set_present(observer(&locks, &disk, &repo, &clock).present()?);
+        Ok(Desk { locks, disk, repo, clock, session, config, budgets })
     }
 
     /// The project.

@@ -7,6 +7,7 @@ use devloop_core::observation::{
 use devloop_core::report::Report;
 use devloop_core::state::{LoopState, Owner};
 use devloop_wire::json;
+use devloop_wire::migrate::Present;
 
 use crate::clock::{Clock, boot_number};
 use crate::effects::run_record;
@@ -99,6 +100,18 @@ impl Observer<'_> {
             tip,
             contains_last_merge,
         })
+    }
+
+    /// What a state of the earlier plugin is completed with.
+    ///
+    /// # Errors
+    /// When the repository or GOAL.md cannot be read.
+    pub fn present(&self) -> Result<Present, HostError> {
+        let goal = match self.goal()? {
+            GoalSeen::Present(digest) => Some(digest),
+            GoalSeen::Absent => None,
+        };
+        Ok(Present { goal, branch: inspect::current_branch(self.repo)?.and_then(|full| short(&full)) })
     }
 
     fn contains(&self, tip: &Oid, merge: &Oid) -> Result<bool, HostError> {

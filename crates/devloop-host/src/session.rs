@@ -11,7 +11,8 @@ use devloop_core::policy::Policy;
 use devloop_core::state::LoopState;
 use devloop_wire::event_line::{self, Entry, JournalLine};
 use devloop_wire::trace_line::{self, TraceEntry};
-use devloop_wire::{migrate, policy_doc, state_doc};
+use devloop_wire::migrate::{self, Present};
+use devloop_wire::{policy_doc, state_doc};
 
 use crate::error::{ErrorKind, HostError};
 use crate::machine::{Component, Machine};
@@ -35,6 +36,10 @@ pub struct Session {
     tip: Option<Tip>,
     state: Arc<LoopState>,
     notes: Vec<String>,
+    /// What a state of the earlier plugin never recorded, read from the world before it is taken over.
+    present: Present,
+    /// The policy that the trace's last head names.
+    traced: Option<Digest>,
 }
 
 impl std::fmt::Debug for Session {
@@ -88,6 +93,8 @@ impl Session {
             tip: None,
             state: Arc::new(LoopState::default()),
             notes: Vec::new(),
+            present: Present::default(),
+            traced: None,
         })
     }
 
@@ -101,6 +108,11 @@ impl Session {
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// Tells what a state of the earlier plugin is completed with; only used when one is found.
+    pub fn set_present(&mut self, present: Present) {
+        self.present = present;
     }
 
     /// What an operator should be told about how the state was found.
@@ -155,8 +167,8 @@ impl Session {
         match self.store.load()? {
             Loaded::Fresh => self.open(&LoopState::default())?,
             Loaded::Legacy(legacy) => {
-                let state = migrate::migrate(legacy.state.as_deref(), legacy.events.as_deref())
-                    .map_err(|error| HostError::new(ErrorKind::Integrity, error.to_string()))?;
+                let (state, events) = (legacy.state.as_deref(), legacy.events.as_deref());
+                let state = migrate::migrate_with(state, events, &self.present).map_err(integrity)?;
                 self.open(&state)?;
                 if let Some(lock) = lock {
                     recover::keep_legacy(&self.disk, lock, self.store.journal().armed(), &legacy)?;
@@ -305,7 +317,9 @@ impl Session {
         let digest = state_doc::digest(&self.state);
         let entry = TraceEntry { revision: self.state.revision, input, decisions, state_digest: &digest };
         let line = trace_line::write(&entry);
-        let begun = if self.trace.wants_head() {
+        // A head holds the policy, so that another policy needs another head.
+        let begun = if self.trace.wants_head() || self.traced.as_ref() != Some(&self.policy.digest) {
+            self.traced = Some(self.policy.digest.clone());
             self.trace.begin(&trace_line::write_head(before, &self.core, &self.policy))
         } else {
             Ok(())

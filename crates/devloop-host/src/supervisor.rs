@@ -34,6 +34,7 @@ const LOCK_WAIT_MS: u64 = 2_000;
 const CLOSE_GRACE_MS: u64 = 5_000;
 
 /// How a supervisor is opened.
+#[derive(Clone)]
 pub struct Options {
     /// The project's root.
     pub root: PathBuf,
@@ -43,6 +44,12 @@ pub struct Options {
     pub config_json: String,
     /// Called when something finished or another process committed: beat at once.
     pub wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("root", &self.root).finish_non_exhaustive()
+    }
 }
 
 /// One beat, for people and tests.
@@ -100,6 +107,10 @@ impl Supervisor {
         let me = Identity::new_instance();
         let owner = Arc::new(Locks::new(armed.clone(), user, disk.clone(), me).own(Wait::ONCE)?);
         let mut session = Session::new(armed.clone(), disk.clone(), config.policy())?;
+        let clock = Arc::new(SystemClock::new());
+        let me = owner.locks().me();
+        let observer = Observer { armed: &armed, disk: &disk, repo: &repo, clock: &*clock, me };
+        session.set_present(observer.present()?);
         take_over(&owner, &disk, &mut session)?;
         let fence = Arc::clone(&owner);
         let setting = Setting {
@@ -116,7 +127,6 @@ impl Supervisor {
             Worktrees::new(&repo).exclude_devloop()?;
         }
         let watch = Watch::start(&armed, options.wake);
-        let clock = Arc::new(SystemClock::new());
         let (seen, last) = (None, None);
         Ok(Supervisor {
             armed,
