@@ -16,10 +16,6 @@ use settings::{Metering, engine_config};
 
 const GUEST_TARGET: &str = "wasm32-unknown-unknown";
 
-/// The core is called a few times a second and ships in every addon: size counts, a tenth of its speed does
-/// not.
-const SMALL: &str = "profile.guest.opt-level=\"s\"";
-
 /// Which guest is built from the one crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -55,7 +51,7 @@ pub fn component(root: &Path, variant: Variant) -> Result<Vec<u8>, Failure> {
     let target_dir = root.join("target/guest");
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(["build", "--quiet", "-p", "devloop-guest", "--profile", "guest"]);
-    cargo.args(["--target", GUEST_TARGET, "--config", &remap(root), "--config", SMALL]);
+    cargo.args(["--target", GUEST_TARGET, "--config", &remap(root)]);
     cargo.arg("--target-dir").arg(&target_dir);
     // Flags from the environment would replace the ones of the workspace, the memory ceiling among them.
     for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"] {
