@@ -311,7 +311,7 @@ test('failures of the engine stay inside, are shown, and are tried again at the 
   await ctx.unload()
 })
 
-test('an unload while the engine is being opened closes it', async () => {
+test('an unload during the first tick closes the engine', async () => {
   const ctx = fakeContext({ timer: {} })
   const native = fakeNative()
   start(ctx, { root: box }, native)
