@@ -104,7 +104,7 @@ fn sample() -> Outcome {
     }
     summary(&root, &view)?;
     left_open(&view, &sample);
-    let as_meant = view.phase == "complete" || view.questions.iter().any(|q| is_left_to_you(q));
+    let as_meant = view.phase == "complete" || view.questions.iter().any(is_left_to_you);
     if as_meant {
         return Ok(FINE);
     }

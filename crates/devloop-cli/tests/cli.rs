@@ -1,5 +1,7 @@
 //! The program as a person meets it: the real binary, real git, a home of its own.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails by unwrapping says where")]
+
 #[path = "cli/answers.rs"]
 mod answers;
 #[path = "cli/bad_input.rs"]

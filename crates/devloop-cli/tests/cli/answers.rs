@@ -83,8 +83,25 @@ fn every_printed_command_is_accepted_through_a_whole_night() {
     assert_eq!(replayed.code, 0, "{replayed:?}");
     assert!(replayed.out.contains("no difference"), "{}", replayed.out);
     assert_eq!(bench.verb("doctor", &root).code, 0);
+    change_the_trace(&bench, &root);
 
     let next = bench.verb("next", &root);
     assert_eq!(next.code, 0, "{next:?}");
     assert_ne!(bench.status(&root).1["phase"].as_str(), Some("complete"));
+}
+
+/// A decision that was recorded otherwise is found and named, field by field.
+fn change_the_trace(bench: &Bench, root: &Path) {
+    let file = root.join(".devloop/TRACE.jsonl");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let (before, after) = (r#""reason":"goal_reached""#, r#""reason":"goal_started""#);
+    assert!(good.contains(before));
+    std::fs::write(&file, good.replacen(before, after, 1)).unwrap();
+    let bad = bench.verb("replay", root);
+    assert_eq!(bad.code, 1, "{bad:?}");
+    for part in ["first difference at revision", "].reason", "goal_started", "goal_reached"] {
+        assert!(bad.out.contains(part), "no {part:?} in {}", bad.out);
+    }
+    std::fs::write(&file, good).unwrap();
+    assert_eq!(bench.verb("replay", root).code, 0);
 }

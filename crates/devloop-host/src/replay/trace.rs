@@ -53,7 +53,7 @@ pub fn retrace(armed: &Armed, core: &mut Core) -> Result<TraceReport, HostError>
         for bytes in lines {
             match trace_line::parse(&bytes).map_err(|error| bad(&path, &error))? {
                 TraceRecord::Head(head) => {
-                    run.begin(&head, core)?;
+                    report.divergence = run.begin(&head, core)?;
                     report.runs += 1;
                 }
                 TraceRecord::Line(line) => run.line(*line, core, &mut report)?,
@@ -79,14 +79,30 @@ struct Run {
 }
 
 impl Run {
-    fn begin(&mut self, head: &TraceHead, core: &mut Core) -> Result<(), HostError> {
+    /// A new run starts from its own state, which is that of the run before when no revision lies between them.
+    fn begin(&mut self, head: &TraceHead, core: &mut Core) -> Result<Option<Divergence>, HostError> {
+        let before = match self.open {
+            true => Some((core.machine.revision()?, core.machine.digest()?)),
+            false => None,
+        };
         let policy = policy_doc::policy_bytes(&head.policy);
         core.machine.open(&state_doc::write(&head.state), &policy)?;
         self.policies.insert(head.policy.digest.clone(), policy);
         self.current = Some(head.policy.digest.clone());
         self.in_force = head.state.policy.clone();
         self.open = true;
-        Ok(())
+        let held = core.machine.digest()?;
+        let replayed = match before {
+            Some((revision, digest)) if revision == head.revision => digest,
+            _ => held.clone(),
+        };
+        let recorded = if head.core.as_str() == core.digest { head.state_digest.to_string() } else { held };
+        Ok((recorded != replayed).then(|| Divergence {
+            revision: head.revision,
+            field: "state_digest".into(),
+            recorded,
+            replayed,
+        }))
     }
 
     fn line(&mut self, line: TraceLine, core: &mut Core, report: &mut TraceReport) -> Result<(), HostError> {
