@@ -140,6 +140,7 @@ fn goal(view: &View<'_>, seen: &Observation) -> Option<Decision> {
 fn target(view: &View<'_>, seen: &Observation) -> Option<Decision> {
     let target = &view.state.target;
     let kind = match &target.branch {
+        None if seen.repo.branch.is_some() => return found_target(view, seen),
         None => HoldKind::MergeDetachedHead,
         Some(_) if seen.repo.tip.is_none() => return None,
         Some(branch) => {
@@ -154,6 +155,17 @@ fn target(view: &View<'_>, seen: &Observation) -> Option<Decision> {
         }
     };
     open(view, HoldKey { subject: Subject::Target, kind }, "")
+}
+
+/// The goal started on no branch and the checkout is on one now: merges go there.
+fn found_target(view: &View<'_>, seen: &Observation) -> Option<Decision> {
+    let branch = seen.repo.branch.clone()?;
+    let mut draft = Draft::of(alloc::vec![Event::TargetChosen { branch }]);
+    let key = HoldKey { subject: Subject::Target, kind: HoldKind::MergeDetachedHead };
+    if view.state.hold(&key).is_some() {
+        draft.event(Event::HoldLifted { key: key.clone(), at: view.now.active });
+    }
+    Some(draft.done(Reason::HoldWithdrawn { key }))
 }
 
 fn open(view: &View<'_>, key: HoldKey, detail: &str) -> Option<Decision> {

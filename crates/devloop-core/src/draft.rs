@@ -85,8 +85,9 @@ impl Draft {
             items: items.iter().take(MAX_ITEMS).map(|item| clip(item)).collect(),
             acknowledged: None,
         };
+        let instance = view.state.last_instance(view.stamp.owner.instance);
+        let text = crate::question::question(view.state, view.policy, instance, &key.subject, &hold).text;
         self.event(Event::HoldOpened { subject: key.subject.clone(), hold, resume_to });
-        let text = alloc::format!("A person is needed: {key}.");
         self.effect(Effect::Notify { key, text })
     }
 

@@ -116,15 +116,17 @@ pub struct Now {
 }
 
 impl Stamp {
-    /// Reads this stamp against the state's anchor: awake time of another boot adds nothing.
+    /// Reads this stamp against the state's anchor. Awake time of another boot does not compare with it: then the
+    /// loop's time goes on from where it was last seen to move.
     #[must_use]
     pub fn now(&self, state: &LoopState) -> Now {
         let anchor = &state.clock;
-        let gained = if anchor.awake.boot == self.awake.boot {
-            self.awake.ms.saturating_sub(anchor.awake.ms)
+        let comparable = anchor.awake.boot == self.awake.boot && self.awake.ms >= anchor.awake.ms;
+        let active = if comparable {
+            anchor.active.plus(self.awake.ms - anchor.awake.ms)
         } else {
-            0
+            anchor.active.max(state.progress_at)
         };
-        Now { wall: self.wall, active: anchor.active.plus(gained) }
+        Now { wall: self.wall, active }
     }
 }

@@ -281,3 +281,28 @@ fn an_empty_plan_and_a_bad_plan_ask() {
     let open = world.state.open_holds();
     assert!(open[0].1.detail.contains("a -> b -> a"), "{}", open[0].1.detail);
 }
+
+#[test]
+fn a_reboot_does_not_turn_the_loops_own_time_back() {
+    let mut world = World::new(two(), policy(Backend::Scripted));
+    while world.state.leases.is_empty() {
+        world.tick();
+    }
+    world.wall += 36_000_000;
+    world.tick();
+    let before = world.state.progress_at;
+    world.boot = 2;
+    world.tick();
+    assert!(world.state.clock.active >= before, "{:?} after {before:?}", world.state.clock);
+    assert_eq!(world.state.clock.awake.boot, 2);
+}
+
+#[test]
+fn a_checkout_without_a_branch_is_followed_when_it_gets_one() {
+    let mut world = World::new(two(), policy(Backend::Scripted));
+    world.branch = "";
+    assert_eq!(world.run(), Reason::Halted);
+    assert_eq!(world.holds(), ["target:merge_detached_head"]);
+    world.branch = "work";
+    assert_eq!(world.run(), Reason::StillComplete);
+}

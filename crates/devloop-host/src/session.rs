@@ -115,6 +115,11 @@ impl Session {
         self.present = present;
     }
 
+    /// Adds remarks for the operator, told with the next beat.
+    pub fn note(&mut self, remarks: Vec<String>) {
+        self.notes.extend(remarks);
+    }
+
     /// What an operator should be told about how the state was found.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)

@@ -14,19 +14,22 @@ use crate::view::Budgets;
 /// The largest configuration file, in bytes.
 const CONFIG_MAX_BYTES: u64 = 1024 * 1024;
 
-/// The configuration of a supervisor: the project's own file wins over the profile's block.
+/// The configuration of a supervisor: the project's own file wins over the profile's block. A faulty block is repaired
+/// and reported, because it must not stop the other projects of a profile; a faulty file is refused.
 ///
 /// # Errors
-/// Config with the field and its rule; nothing of a faulty file is used.
-pub fn load(disk: &Disk, armed: &Armed, profile_json: &str) -> Result<Config, HostError> {
+/// Config with the field and its rule, for the project's own file; nothing of it is used.
+pub fn load(disk: &Disk, armed: &Armed, profile_json: &str) -> Result<(Config, Vec<String>), HostError> {
     if let Some(own) = project_file(disk, armed)? {
-        return Ok(own);
+        let warnings = own.warnings.iter().map(ToString::to_string).collect();
+        return Ok((own, warnings));
     }
     let text = profile_json.trim();
     if text.is_empty() || text == "null" {
-        return Ok(Config::default());
+        return Ok((Config::default(), Vec::new()));
     }
-    config_doc::parse(text.as_bytes()).map_err(|faults| refuse(&faults, None))
+    let (config, faults) = config_doc::repair_text(text.as_bytes());
+    Ok((config, faults.iter().map(ToString::to_string).collect()))
 }
 
 /// The configuration a command judges with: the project's file, else the limits the loop wrote down, else the defaults.

@@ -102,7 +102,7 @@ impl Supervisor {
         let git = Git::discover()?;
         let repo = open_repo(&git, &armed)?;
         let disk = Disk::default();
-        let config = settings::load(&disk, &armed, &options.config_json)?;
+        let (config, remarks) = settings::load(&disk, &armed, &options.config_json)?;
         let user = UserFolder::at(options.devloop_home.join("devloop"));
         let me = Identity::new_instance();
         let owner = Arc::new(Locks::new(armed.clone(), user, disk.clone(), me).own(Wait::ONCE)?);
@@ -111,6 +111,7 @@ impl Supervisor {
         let me = owner.locks().me();
         let observer = Observer { armed: &armed, disk: &disk, repo: &repo, clock: &*clock, me };
         session.set_present(observer.present()?);
+        session.note(remarks);
         take_over(&owner, &disk, &mut session)?;
         let fence = Arc::clone(&owner);
         let setting = Setting {

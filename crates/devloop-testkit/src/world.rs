@@ -91,6 +91,7 @@ pub struct World {
     pub queue: Vec<Report>,
     pub branch: &'static str,
     pub cancelled: Vec<DispatchId>,
+    pub boot: u64,
 }
 
 impl World {
@@ -106,14 +107,15 @@ impl World {
             queue: Vec::new(),
             branch: "work",
             cancelled: Vec::new(),
+            boot: 1,
         }
     }
 
     pub fn stamp(&self) -> Stamp {
-        let owner = Owner { host: "here".into(), boot: 1, pid: 2, started: 3, instance: 4 };
+        let owner = Owner { host: "here".into(), boot: self.boot, pid: 2, started: 3, instance: 4 };
         Stamp {
             wall: WallMs(self.wall),
-            awake: AwakeMs { boot: 1, ms: self.wall - 1_789_999_000_000 },
+            awake: AwakeMs { boot: self.boot, ms: self.wall - 1_789_999_000_000 },
             owner,
         }
     }
@@ -123,7 +125,7 @@ impl World {
             stamp: self.stamp(),
             goal: GoalSeen::Present(digest(7)),
             repo: RepoSeen {
-                branch: Some(Branch::parse(self.branch).expect("branch")),
+                branch: Branch::parse(self.branch).ok(),
                 tip: Some(oid(self.tip)),
                 remote_default: None,
                 checkout: Checkout::Free,
