@@ -1,5 +1,6 @@
 //! The repository's own commands, one line each; it decides nothing and holds no logic of its own.
 
+mod bench;
 mod dist;
 mod guest;
 mod help;
@@ -14,6 +15,7 @@ type Command = fn(&[String]) -> Result<(), String>;
 
 /// Every command: name, what it does, where it lives.
 const COMMANDS: &[(&str, &str, Command)] = &[
+    ("bench", "measure everything and write docs/bench.md (or show the parts named)", bench::run),
     ("dist", "build and pack the npm packages (--quick: development CLI, test form only)", dist::run),
     ("guest", "build the component and its image (--force, --target <triple>)", guest::run),
     ("help-page", "write docs/cli.md from the CLI's own help (--check: only compare)", help::run),
