@@ -118,3 +118,32 @@ fn replay_finds_a_journal_and_a_trace_that_were_changed() {
     assert_eq!(bad.code, 1, "{bad:?}");
     assert!(bad.err.contains("chain"), "{}", bad.err);
 }
+
+#[test]
+fn doctor_names_what_belongs_to_nobody_and_what_is_missing() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let shown = root.to_str().unwrap();
+    assert_eq!(bench.verb("doctor", &root).code, 0, "{}", bench.verb("doctor", &root).out);
+    let folder = root.join(".devloop");
+    fs::create_dir_all(folder.join("worktrees/stray")).unwrap();
+    fs::create_dir_all(folder.join("inbox")).unwrap();
+    fs::write(folder.join("inbox/d9.json"), "{").unwrap();
+    bench.git(&root, &["branch", "devloop/ghost"]);
+    bench.git(&root, &["update-ref", "refs/devloop/orphan/d3", "HEAD"]);
+    fs::write(folder.join("config.json"), r#"{"agentBackend":"command","command":["no-such-worker"]}"#)
+        .unwrap();
+    let before = everything(&root);
+    let found = bench.devloop(&["doctor", shown]);
+    assert_eq!(found.code, 1, "{found:?}");
+    for part in [
+        "stray belongs to nobody of the loop",
+        "a parked report cannot be read",
+        "devloop/ghost is of no task of this goal",
+        "refs/devloop/orphan/d3 keeps work that was set aside",
+        "starts `no-such-worker`, which is not on the search path",
+    ] {
+        assert!(found.out.contains(part), "no {part:?} in {}", found.out);
+    }
+    assert_eq!(everything(&root), before, "doctor changes nothing");
+}
