@@ -131,8 +131,8 @@ fn doctor_names_what_belongs_to_nobody_and_what_is_missing() {
     fs::write(folder.join("inbox/d9.json"), "{").unwrap();
     bench.git(&root, &["branch", "devloop/ghost"]);
     bench.git(&root, &["update-ref", "refs/devloop/orphan/d3", "HEAD"]);
-    fs::write(folder.join("config.json"), r#"{"agentBackend":"command","command":["no-such-worker"]}"#)
-        .unwrap();
+    let config = r#"{"agentBackend":"command","command":{"argv":["no-such-worker"]},"reviewModel":"other"}"#;
+    fs::write(folder.join("config.json"), config).unwrap();
     let before = everything(&root);
     let found = bench.devloop(&["doctor", shown]);
     assert_eq!(found.code, 1, "{found:?}");
