@@ -119,7 +119,7 @@ impl Observer<'_> {
     }
 
     fn remote_default(&self) -> Result<Option<Branch>, HostError> {
-        let line = self.repo.call(["symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"]).maybe_line()?;
+        let line = inspect::origin_head(self.repo)?;
         Ok(line.and_then(|full| Branch::parse(full.strip_prefix("refs/remotes/origin/")?).ok()))
     }
 
@@ -181,9 +181,11 @@ pub fn open_repo(git: &crate::git::Git, armed: &Armed) -> Result<Repo, HostError
         (_, problem) => {
             let what = problem.map_or_else(|| "it is no git repository".to_string(), ToString::to_string);
             let root = armed.root().to_string_lossy().into_owned();
-            Err(HostError::new(ErrorKind::Config, what)
-                .at(armed.root())
-                .hint(["devloop".to_owned(), "doctor".to_owned(), root]))
+            Err(HostError::new(ErrorKind::Config, what).at(armed.root()).hint([
+                "devloop".to_owned(),
+                "doctor".to_owned(),
+                root,
+            ]))
         }
     }
 }

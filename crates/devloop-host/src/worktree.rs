@@ -21,6 +21,8 @@ pub use types::{BranchEnd, Listed, Outcome, Removal, Removed, Start, Worktree, W
 
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
+/// How often git is asked to make a work tree while others are being made.
+const ADD_TRIES: usize = 5;
 
 /// The pool of work trees of one project.
 #[derive(Debug, Clone)]
@@ -85,7 +87,15 @@ impl Worktrees {
         let (flags, commit) = what.split_at(what.len() - 1);
         let words = ["worktree", "add", "--quiet"].iter().chain(flags).chain(&["--"]).map(OsStr::new);
         let args = words.chain([path.as_os_str(), OsStr::new(commit[0])]);
-        let exit = self.repo.call(args).limit_ms(TREE_LIMIT_MS).run()?;
+        let call = self.repo.call(args).limit_ms(TREE_LIMIT_MS);
+        let mut exit = call.run()?;
+        for _ in 1..ADD_TRIES {
+            // git gives up over a neighbour that another git is making in that moment.
+            if exit.code == Some(0) || !exit.stderr.text().contains("commondir") {
+                break;
+            }
+            exit = call.run()?;
+        }
         if exit.code != Some(0) {
             // What git left half made is taken back; it was empty before, so nothing unseen is in it.
             self.unregister(&path)?;

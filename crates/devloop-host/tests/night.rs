@@ -133,7 +133,8 @@ fn a_loop_that_is_closed_in_the_middle_is_taken_over_by_the_next() {
     let mut merged = 0;
     for _ in 0..40 {
         let mut supervisor = night.open();
-        for _ in 0..3 {
+        // Long enough for the planner, who takes two beats; three closings over him would be a question.
+        for _ in 0..6 {
             let report = supervisor.tick().expect("tick");
             if report.reason.starts_with("wait") {
                 let _ = night.woken.recv_timeout(Duration::from_millis(700));

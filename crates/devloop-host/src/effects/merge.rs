@@ -86,13 +86,15 @@ pub(super) fn in_the_way(not_ready: &NotReady) -> Outcome {
 fn attempt(shared: &Shared, wish: &Wish<'_>, cancel: &CancelToken) -> Result<Ended, HostError> {
     let (repo, name) = (shared.repo(), full_ref(wish.target));
     let report = |outcome| Ok(Ended::Report(outcome));
-    for commit in [wish.head, wish.base] {
+    let at = repo.resolve(&name)?;
+    // The commit that the branch stands on is there.
+    for commit in [wish.head, wish.base].into_iter().filter(|commit| at.as_ref() != Some(*commit)) {
         if repo.resolve(commit.as_str())?.is_none() {
             let detail = format!("commit {commit} is not in the repository");
             return report(fault(MergeFault::UnknownCommit, detail, Vec::new()));
         }
     }
-    let Some(tip) = repo.resolve(&name)? else {
+    let Some(tip) = at else {
         let detail = format!("the branch {} does not exist", wish.target);
         return report(fault(MergeFault::UnknownCommit, detail, Vec::new()));
     };
@@ -121,7 +123,10 @@ fn attempt(shared: &Shared, wish: &Wish<'_>, cancel: &CancelToken) -> Result<End
     }
     let trailers = trailers(wish.contract, wish.dispatch);
     let commit = candidate(repo, &tip, wish.head, &tree, &trailers, &Identity::devloop())?;
-    if let Some(not_ready) = ready(repo, &name, &commit, &tip)? {
+    // Publishing looks again; looking before it saves checks whose answer could not be used.
+    if needs_checks(shared, wish, &tip)
+        && let Some(not_ready) = ready(repo, &name, &commit, &tip)?
+    {
         return report(in_the_way(&not_ready));
     }
     let checks = match check_candidate(shared, wish, &tip, &commit, cancel)? {
@@ -137,6 +142,11 @@ pub(super) fn trailers(contract: &Contract, dispatch: DispatchId) -> Trailers<'_
     Trailers { task: &contract.task, dispatch, route: None, contract: None }
 }
 
+/// Did the target move since the reviewed base, and is there anything to check?
+fn needs_checks(shared: &Shared, wish: &Wish<'_>, tip: &Oid) -> bool {
+    tip != wish.base && !shared.config().acceptance.is_empty()
+}
+
 /// Runs the checks on the candidate when the target moved since the reviewed base; else the head's own stand.
 fn check_candidate(
     shared: &Shared,
@@ -145,7 +155,7 @@ fn check_candidate(
     commit: &Oid,
     cancel: &CancelToken,
 ) -> Result<Result<CandidateChecks, Outcome>, HostError> {
-    if tip == wish.base || shared.config().acceptance.is_empty() {
+    if !needs_checks(shared, wish, tip) {
         return Ok(Ok(CandidateChecks::Standing));
     }
     // Measured from the target's tip, the candidate's change is the task's own.
@@ -169,11 +179,9 @@ fn check_candidate(
 /// The one place that publishes a merge. The commit must be exactly what the proof is about.
 fn publish_proven(shared: &Shared, name: &str, proof: &MergeProof, commit: &Oid) -> Result<Ended, HostError> {
     let repo = shared.repo();
-    let parent = |n: u8| repo.resolve(&format!("{commit}^{n}"));
-    let is_proven = repo.tree_of(commit)? == proof.tree
-        && parent(1)?.as_ref() == Some(&proof.target)
-        && parent(2)?.as_ref() == Some(&proof.reviewed_head);
-    if !is_proven {
+    let content = repo.content_of(commit)?;
+    let parents = [&proof.target, &proof.reviewed_head];
+    if content.tree != proof.tree || !content.parents.iter().eq(parents) {
         let detail = format!("commit {commit} is not the merge that was checked");
         return Ok(Ended::Report(fault(MergeFault::Git, detail, Vec::new())));
     }

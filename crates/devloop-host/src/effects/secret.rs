@@ -2,7 +2,7 @@
 //! secrets. Few patterns, each certain enough to stop for; it is no scanner and proves nothing clean.
 
 use crate::files;
-use crate::git::inspect::worktree_changes;
+use crate::git::inspect::committable;
 use crate::git::path::{Change, RepoPath};
 use crate::git::{GitError, Oid, Repo};
 
@@ -33,10 +33,9 @@ pub(super) struct Found {
 
 /// The first secret that the work tree has and the commit `before` has not.
 pub(super) fn find(worktree: &Repo, before: &Oid) -> Result<Option<Found>, GitError> {
-    let changes = worktree_changes(worktree, before)?;
-    let tracked =
-        changes.tracked.into_iter().filter(|e| e.change != Change::Deleted).map(|e| (e.path, e.change));
-    let untracked = changes.untracked.into_iter().map(|path| (path, Change::Added));
+    let (tracked, untracked) = committable(worktree, before)?;
+    let tracked = tracked.into_iter().filter(|e| e.change != Change::Deleted).map(|e| (e.path, e.change));
+    let untracked = untracked.into_iter().map(|path| (path, Change::Added));
     for (path, change) in tracked.chain(untracked) {
         if let Some(what) = judge(worktree, before, &path, change)? {
             return Ok(Some(Found { path: path.to_string(), what: format!("{path} holds {what}") }));

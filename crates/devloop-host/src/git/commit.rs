@@ -122,7 +122,7 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
     if !violations.is_empty() {
         return Ok(CommitOutcome::ScopeViolation { violations });
     }
-    let head_tree = worktree.tree_of(&head)?;
+    let head_tree = if head == *request.base { base_tree.clone() } else { worktree.tree_of(&head)? };
     if tree == head_tree && carries(worktree, &head, request.trailers.dispatch)? {
         return Ok(CommitOutcome::AlreadyThere { head, entries });
     }
@@ -202,7 +202,7 @@ const TRAILER_FORMAT: &str = "--format=%(trailers:key=Devloop-Dispatch,valueonly
 
 /// Looks for a commit of a dispatch among those after `base` on a branch, newest first.
 pub fn probe(repo: &Repo, full_ref: &str, base: &Oid, dispatch: DispatchId) -> Result<Option<Oid>, GitError> {
-    let Some(tip) = repo.resolve(full_ref)? else { return Ok(None) };
+    let Some(tip) = repo.resolve(full_ref)?.filter(|tip| tip != base) else { return Ok(None) };
     let range = format!("{base}..{tip}");
     let format = "--format=%H%x00%(trailers:key=Devloop-Dispatch,valueonly,separator=%x00)%x00";
     let listed = repo.call(["log", "--first-parent", format, &range]).ok()?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use devloop_core::ids::Oid;
 
 use super::GitError;
+use super::direct::{self, Head};
 use super::path::{Entry, RepoPath, parse_names, parse_raw};
 use super::repo::{Repo, RootProblem};
 use super::run::{Git, answer};
@@ -157,12 +158,25 @@ pub(super) fn branch_being_rebased(repo: &Repo) -> Option<String> {
 
 /// Full ref of the branch that HEAD names; `None` when it is detached.
 pub fn current_branch(repo: &Repo) -> Result<Option<String>, GitError> {
-    repo.call(["symbolic-ref", "--quiet", "HEAD"]).maybe_line()
+    match direct::head(repo.git_dir()) {
+        Some(Head::Branch(name)) => Ok(Some(name)),
+        Some(Head::Detached(_)) => Ok(None),
+        None => repo.call(["symbolic-ref", "--quiet", "HEAD"]).maybe_line(),
+    }
 }
 
 /// The commit a branch stands on, by its full ref.
 pub fn tip(repo: &Repo, full_ref: &str) -> Result<Option<Oid>, GitError> {
     repo.resolve(full_ref)
+}
+
+/// The branch that HEAD of the remote `origin` names, by its full ref below `refs/remotes/`.
+pub fn origin_head(repo: &Repo) -> Result<Option<String>, GitError> {
+    const HEAD: &str = "refs/remotes/origin/HEAD";
+    match direct::symbolic(repo.common_dir(), HEAD) {
+        Some(found) => Ok(found),
+        None => repo.call(["symbolic-ref", "--quiet", HEAD]).maybe_line(),
+    }
 }
 
 /// Full refs of the trunks: `main`, `master`, the default branch of every remote, and `configured` names.
@@ -209,6 +223,13 @@ pub struct WorktreeChanges {
 
 /// Compares a work tree with a base commit.
 pub fn worktree_changes(repo: &Repo, base: &Oid) -> Result<WorktreeChanges, GitError> {
+    let (tracked, untracked) = committable(repo, base)?;
+    let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+    Ok(WorktreeChanges { tracked, untracked, ignored: parse_names(&repo.call(ignored).ok()?) })
+}
+
+/// The part of it that a commit would take up: tracked entries that differ, and new files.
+pub fn committable(repo: &Repo, base: &Oid) -> Result<(Vec<Entry>, Vec<RepoPath>), GitError> {
     let diff = [
         "diff",
         "--raw",
@@ -220,12 +241,8 @@ pub fn worktree_changes(repo: &Repo, base: &Oid) -> Result<WorktreeChanges, GitE
     ];
     let raw = repo.call(diff.into_iter().chain([base.as_str()])).ok()?;
     let others = ["ls-files", "-z", "--others", "--exclude-standard"];
-    let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-    Ok(WorktreeChanges {
-        tracked: parse_raw(&raw).ok_or_else(|| answer("diff", "an unknown line"))?,
-        untracked: parse_names(&repo.call(others).ok()?),
-        ignored: parse_names(&repo.call(ignored).ok()?),
-    })
+    let tracked = parse_raw(&raw).ok_or_else(|| answer("diff", "an unknown line"))?;
+    Ok((tracked, parse_names(&repo.call(others).ok()?)))
 }
 
 /// Lines added and deleted in one file; `None` for a file that is not text.
@@ -314,6 +331,9 @@ pub struct Registered {
 
 /// Every registered work tree, the main one first.
 pub fn worktrees(repo: &Repo) -> Result<Vec<Registered>, GitError> {
+    if let Some(found) = direct::worktrees(repo) {
+        return Ok(found);
+    }
     let bytes = repo.call(["worktree", "list", "--porcelain", "-z"]).ok()?;
     let admins = admin_folders(repo)?;
     let mut found: Vec<Registered> = Vec::new();
@@ -345,7 +365,7 @@ pub fn worktrees(repo: &Repo) -> Result<Vec<Registered>, GitError> {
 }
 
 /// git's folders of linked work trees, each with the work tree that it belongs to.
-fn admin_folders(repo: &Repo) -> Result<Vec<(PathBuf, PathBuf)>, GitError> {
+pub(super) fn admin_folders(repo: &Repo) -> Result<Vec<(PathBuf, PathBuf)>, GitError> {
     let dir = repo.common_dir().join("worktrees");
     let names =
         files::list_names(&dir).map_err(|source| GitError::Io { what: "list", path: dir.clone(), source })?;
@@ -353,6 +373,10 @@ fn admin_folders(repo: &Repo) -> Result<Vec<(PathBuf, PathBuf)>, GitError> {
     for admin in names.into_iter().map(|name| dir.join(name)) {
         let Ok(bytes) = files::read_bytes(&admin.join("gitdir"), 8192) else { continue };
         let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        // One that another git is making in this moment.
+        if line.is_empty() {
+            continue;
+        }
         let link = admin.join(std::ffi::OsStr::from_bytes(line));
         if let Some(path) = link.parent() {
             // Relative links are stored by newer git when asked to; make them comparable.

@@ -156,7 +156,7 @@ pub fn probe_published(
     dispatch: DispatchId,
     head: &Oid,
 ) -> Result<Option<Oid>, GitError> {
-    let Some(tip) = repo.resolve(target_ref)? else { return Ok(None) };
+    let Some(tip) = repo.resolve(target_ref)?.filter(|tip| tip != since) else { return Ok(None) };
     let format = "--format=%H%x00%P%x00%(trailers:key=Devloop-Dispatch,valueonly,separator=%x00)%x00";
     let listed = repo.call(["log", "--first-parent", "--merges", format, &format!("{since}..{tip}")]).ok()?;
     let wanted = dispatch.to_string();

@@ -2,6 +2,7 @@
 //! Hooks, drivers, prompts and the network are off; paths are bytes; refs move by compare-and-swap only.
 
 pub mod commit;
+mod direct;
 pub mod inspect;
 pub mod merge;
 pub mod path;

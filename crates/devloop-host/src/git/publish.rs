@@ -55,7 +55,8 @@ pub fn publish(repo: &Repo, full_ref: &str, new: &Oid, old: &Oid, why: &str) -> 
         Ok(checkouts) => checkouts,
         Err(not_ready) => return Ok(Published::NotReady(not_ready)),
     };
-    if now.as_ref() != Some(new) {
+    let moves = now.as_ref() != Some(new);
+    if moves {
         if now.as_ref() != Some(old) {
             return Ok(Published::Lost { now });
         }
@@ -70,6 +71,10 @@ pub fn publish(repo: &Repo, full_ref: &str, new: &Oid, old: &Oid, why: &str) -> 
         }
     }
     for checkout in &checkouts {
+        // One that was looked at a moment ago stands at the old commit; after a crash it may have followed.
+        if !moves && has_followed(checkout, new)? {
+            continue;
+        }
         if let Some(said) = follow(checkout, old, new)? {
             return Ok(Published::CheckoutBehind { checkout: checkout.root().to_path_buf(), said });
         }
@@ -164,12 +169,14 @@ fn in_the_way(checkout: &Repo, entries: &[Entry]) -> Vec<RepoPath> {
     found
 }
 
+/// Does the checkout stand at `new` already?
+fn has_followed(checkout: &Repo, new: &Oid) -> Result<bool, GitError> {
+    let staged = checkout.call(["write-tree"]).run()?;
+    Ok(staged.code == Some(0) && staged.stdout.text().trim() == checkout.tree_of(new)?.as_str())
+}
+
 /// Takes a checkout from `old` to `new`; answers what git said when it could not.
 fn follow(checkout: &Repo, old: &Oid, new: &Oid) -> Result<Option<String>, GitError> {
-    let staged = checkout.call(["write-tree"]).run()?;
-    if staged.code == Some(0) && staged.stdout.text().trim() == checkout.tree_of(new)?.as_str() {
-        return Ok(None);
-    }
     let args = ["read-tree", "-m", "-u", old.as_str(), new.as_str()];
     let exit = checkout.call(args).limit_ms(TREE_LIMIT_MS).run()?;
     if exit.code != Some(0) {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use devloop_core::ids::Oid;
 
-use super::GitError;
 use super::run::{Call, Git, answer, failed, oid, said};
+use super::{GitError, direct};
 use crate::files;
 
 /// Who a commit is by.
@@ -161,9 +161,23 @@ impl Repo {
 
     /// The commit that a name means, or `None` when there is no such commit.
     pub fn resolve(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        if let Some(tip) = self.resolve_directly(name) {
+            return Ok(tip);
+        }
         let asked = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &asked];
         self.call(args).maybe_line()?.map(|line| oid(&line)).transpose()
+    }
+
+    /// HEAD and full refs without a process; the outer `None`: ask git.
+    fn resolve_directly(&self, name: &str) -> Option<Option<Oid>> {
+        if name != "HEAD" {
+            return direct::tip(&self.common_dir, name);
+        }
+        match direct::head(&self.git_dir)? {
+            direct::Head::Branch(branch) => direct::tip(&self.common_dir, &branch),
+            direct::Head::Detached(_) => None,
+        }
     }
 
     /// The tree of a commit.
@@ -171,8 +185,19 @@ impl Repo {
         oid(&self.call(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).line()?)
     }
 
+    /// The tree and the parents of a commit, as git reads them from its object.
+    pub fn content_of(&self, commit: &Oid) -> Result<CommitContent, GitError> {
+        let line = self.call(["log", "-1", "--no-walk", "--format=%T %P", commit.as_str()]).line()?;
+        let mut words = line.split(' ').filter(|word| !word.is_empty());
+        let tree = oid(words.next().unwrap_or_default())?;
+        Ok(CommitContent { tree, parents: words.map(oid).collect::<Result<_, _>>()? })
+    }
+
     /// Is `old` an ancestor of `new`, or the same?
     pub fn contains(&self, new: &Oid, old: &Oid) -> Result<bool, GitError> {
+        if new == old {
+            return Ok(true);
+        }
         let exit = self.call(["merge-base", "--is-ancestor", old.as_str(), new.as_str()]).run()?;
         match exit.code {
             Some(0) => Ok(true),
@@ -225,6 +250,15 @@ pub struct NewCommit<'a> {
     pub message: &'a str,
     /// Author and committer.
     pub identity: &'a Identity,
+}
+
+/// What a commit holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitContent {
+    /// Its content.
+    pub tree: Oid,
+    /// What it continues from, in order.
+    pub parents: Vec<Oid>,
 }
 
 fn path_of(bytes: Vec<u8>) -> PathBuf {

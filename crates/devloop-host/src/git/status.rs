@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 
 use super::GitError;
+use super::inspect::current_branch;
 use super::path::RepoPath;
 use super::repo::Repo;
 use super::run::answer;
@@ -96,8 +97,8 @@ pub struct Snapshot {
 
 /// Takes a snapshot of the operator's checkout before a run, to be compared after it.
 pub fn snapshot(repo: &Repo) -> Result<Snapshot, GitError> {
-    let head = repo.call(["rev-parse", "--verify", "--quiet", "HEAD"]).maybe_line()?.unwrap_or_default();
-    let branch = repo.call(["symbolic-ref", "--quiet", "HEAD"]).maybe_line()?.unwrap_or_default();
+    let head = repo.resolve("HEAD")?.map(|commit| commit.to_string()).unwrap_or_default();
+    let branch = current_branch(repo)?.unwrap_or_default();
     let stamped = status(repo, Look::Untracked)?.into_iter().map(|entry| {
         let stamp = files::stamp(&entry.path.below(repo.root()));
         (entry.path, (entry.kind == StatusKind::Untracked, stamp))
