@@ -10,6 +10,8 @@ mod bad_input;
 mod demo;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/kill.rs"]
+mod kill;
 #[path = "cli/running.rs"]
 mod running;
 #[path = "cli/states.rs"]

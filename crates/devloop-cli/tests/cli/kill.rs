@@ -1,0 +1,91 @@
+//! SIGKILL at any moment: the loop is killed again and again at times drawn from a seed, and started again until the
+//! night is over. Nothing is lost, nothing is done twice, nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Bench, PROGRAM, ran};
+
+/// Loops are killed until so many lives have been taken.
+const LIVES: u64 = 25;
+
+fn start(bench: &Bench, root: &Path) -> Child {
+    let mut command = bench.command(PROGRAM);
+    command.args(["run", root.to_str().unwrap(), "--until-idle"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits for the end of a life; none when it was still running after `ms`.
+fn life(child: &mut Child, ms: u64) -> Option<i32> {
+    let until = Instant::now() + Duration::from_millis(ms);
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    None
+}
+
+/// Answers everything that is open with the first choice, as a person would paste it.
+fn paste_first_choices(bench: &Bench, root: &Path) {
+    let (_, view) = bench.status(root);
+    for question in view["questions"].as_array().unwrap() {
+        let offers = question["answers"].as_array().unwrap();
+        let first = offers.iter().find(|offer| offer["recommended"] == true).unwrap();
+        bench.sh(first["command"].as_str().unwrap());
+    }
+}
+
+fn git(bench: &Bench, root: &Path, args: &[&str]) -> String {
+    ran(bench.command("git").arg("-C").arg(root).args(args).output().unwrap()).out
+}
+
+#[test]
+fn a_loop_killed_again_and_again_finishes_its_night_once() {
+    let bench = Bench::new();
+    let root = bench.sample("sample", 60);
+    let mut random = devloop_testkit::random::Random::new(20_261_130);
+    for _ in 0..LIVES {
+        let mut child = start(&bench, &root);
+        match life(&mut child, 40 + random.below(900)) {
+            Some(_) => paste_first_choices(&bench, &root),
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
+    }
+    let mut phase = String::new();
+    for _ in 0..40 {
+        let mut child = start(&bench, &root);
+        child.wait().unwrap();
+        phase = bench.status(&root).1["phase"].as_str().unwrap().to_owned();
+        if phase == "complete" {
+            break;
+        }
+        paste_first_choices(&bench, &root);
+    }
+    let (_, view) = bench.status(&root);
+    assert_eq!(phase, "complete", "{view:#}");
+
+    let dispatches = git(&bench, &root, &["log", "--merges", "--format=%(trailers:key=Devloop-Dispatch,valueonly)", "work"]);
+    let all: Vec<&str> = dispatches.split_whitespace().collect();
+    let unique: BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(all.len(), unique.len(), "no merge is done twice: {all:?}");
+    let tasks = git(&bench, &root, &["log", "--merges", "--format=%(trailers:key=Devloop-Task,valueonly)", "work"]);
+    let merged: BTreeSet<&str> = tasks.split_whitespace().collect();
+    let done = view["tasks"].as_array().unwrap().iter().filter(|task| task["stage"] == "merged").count();
+    assert_eq!(merged.len(), done, "every merged task is in the target: {view:#}");
+
+    assert_eq!(bench.verb("replay", &root).code, 0, "the journal proves itself");
+    let left = |args: &[&str]| git(&bench, &root, args);
+    assert_eq!(left(&["status", "--porcelain"]), "", "the checkout is clean");
+    assert_eq!(left(&["worktree", "list"]).lines().count(), 1, "no worktree is left");
+    assert_eq!(view["money"]["goal"]["reserved"], 0, "no money stays set aside");
+    assert!(view["running"].as_array().unwrap().is_empty());
+    let doctor = bench.verb("doctor", &root);
+    assert_eq!(doctor.code, 0, "{}", doctor.out);
+}
