@@ -170,6 +170,11 @@ pub fn stamp(path: &Path) -> Option<Stamp> {
     })
 }
 
+/// Is it a file that somebody may run? Links are followed: programs are often installed as links.
+pub fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
 /// Resolves a path to its real, absolute form.
 pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)

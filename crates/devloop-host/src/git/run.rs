@@ -11,6 +11,7 @@ use tempfile::TempPath;
 use devloop_core::ids::Oid;
 
 use super::GitError;
+use crate::files;
 use crate::process::{self, CancelToken, ChildEnv, Exit, Sink, Spec, StopPlan};
 
 /// Oldest git that has what is used here (`merge-tree --write-tree`).
@@ -111,7 +112,7 @@ impl Git {
     /// # Errors
     /// [`GitError::Start`] when there is none, [`GitError::TooOld`].
     pub fn discover() -> Result<Self, GitError> {
-        Self::with_program("git")
+        Self::with_program(on_search_path("git").unwrap_or_else(|| "git".into()))
     }
 
     /// As [`Git::discover`] with a program of the caller's choice.
@@ -165,6 +166,14 @@ impl Git {
             forced: true,
         }
     }
+}
+
+/// The program's own path. Looked up once: a child that is started by its path needs no copy of this process, and
+/// no search, each time.
+fn on_search_path(name: &str) -> Option<OsString> {
+    let path = std::env::var_os("PATH")?;
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    found.find(|path| path.is_absolute() && files::is_program(path)).map(PathBuf::into_os_string)
 }
 
 /// Large-file filters are forwarded only in the form that their own installer writes.
