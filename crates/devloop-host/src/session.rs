@@ -1,24 +1,25 @@
-//! The core and its journal in step: opened from what is believed, folded forward, decided on, committed as one group.
-//! It must not observe the world and must not perform effects.
+//! The core and its journal in step: opened from what is believed, folded forward, decided on, committed as
+//! one group. It must not observe the world and must not perform effects.
 
 use std::sync::Arc;
 
 use devloop_component::CORE_DIGEST;
+use devloop_core::apply::apply_line;
 use devloop_core::decide::{Decision, Input};
 use devloop_core::diagnose::max_decisions;
 use devloop_core::ids::Digest;
 use devloop_core::policy::Policy;
 use devloop_core::state::LoopState;
 use devloop_wire::event_line::{self, Entry, JournalLine};
-use devloop_wire::trace_line::{self, TraceEntry};
 use devloop_wire::migrate::{self, Present};
+use devloop_wire::trace_line::{self, TraceEntry};
 use devloop_wire::{policy_doc, state_doc};
 
 use crate::error::{ErrorKind, HostError};
 use crate::machine::{Component, Machine};
+use crate::store::recover;
 use crate::store::trace::Trace;
 use crate::store::wire_format::{WireLines, WireStates};
-use crate::store::recover;
 use crate::store::{Armed, Base, Changes, Disk, Line, Loaded, LockGuard, Recovered, Store, Tip};
 
 /// Decisions of one tick, at most: a longer tick goes on at the next beat.
@@ -138,7 +139,8 @@ impl Session {
         Ok(())
     }
 
-    /// Brings the core to where the journal stands: nothing, a few folded lines, or a fresh start from the files.
+    /// Brings the core to where the journal stands: nothing, a few folded lines, or a fresh start from the
+    /// files.
     ///
     /// # Errors
     /// Integrity when the files cannot be believed; nothing is written then.
@@ -224,7 +226,8 @@ impl Session {
     /// Decides on one input until the reason is final, then commits everything as one group.
     ///
     /// # Errors
-    /// When the core or the disk fails. The core is then dropped; the next [`Session::sync`] starts from the files.
+    /// When the core or the disk fails. The core is then dropped; the next [`Session::sync`] starts from the
+    /// files.
     pub fn run(&mut self, lock: &LockGuard<'_>, input: &Input, by: &str) -> Result<Decided, HostError> {
         let done = self.decide_all(input).and_then(|decisions| self.commit(lock, input, by, decisions));
         if done.is_err() {
@@ -265,23 +268,49 @@ impl Session {
             self.start_segment(lock)?;
         }
         let group = self.group(input, by, &decisions);
-        let before = self.state();
+        // A head of the trace holds the policy, so that another policy needs another head; only a head needs
+        // the state as it was, and without one the copy is changed in place.
+        let another = self.trace.wants_head() || self.traced.as_ref() != Some(&self.policy.digest);
+        let before = another.then(|| self.state());
         self.machine.commit()?;
-        self.refresh()?;
+        self.follow(&decisions)?;
         let chain = group.last().map(|line| line.chain.as_str()).and_then(|c| Digest::parse(c).ok());
-        let document = state_doc::write_file(&self.state, chain.as_ref());
+        let (document, digest) = state_doc::file_and_digest(&self.state, chain.as_ref());
         let halted = decisions.last().is_some_and(|d| d.reason == devloop_core::reason::Reason::Halted);
         let committed = self.store.commit(lock, &group, &document, halted)?;
         self.tip = Some(committed.tip);
         if let Some(error) = committed.state_error {
             self.notes.push(format!("STATE.json was not renewed: {error}"));
         }
-        self.write_trace(&before, input, &decisions);
+        self.write_trace(before.as_deref(), input, &decisions, &digest);
         Ok(Decided { decisions, changed: true })
+    }
+
+    /// Folds what was decided into this side's copy of the state. Taking the whole state out of the core
+    /// instead costs several times the commit itself, and grows with the state.
+    fn follow(&mut self, decisions: &[Decision]) -> Result<(), HostError> {
+        let state = Arc::make_mut(&mut self.state);
+        for decision in decisions.iter().filter(|d| !d.events.is_empty()) {
+            apply_line(state, &decision.events)
+                .map_err(|misfit| HostError::new(ErrorKind::Internal, misfit.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// A snapshot is taken out of the core itself: this is where the copy that followed it is proved.
+    fn prove_copy(&mut self) -> Result<(), HostError> {
+        let copy = self.state();
+        self.refresh()?;
+        if *copy == *self.state {
+            return Ok(());
+        }
+        let text = "the state in the core and the one folded from its events differ; nothing was written";
+        Err(HostError::new(ErrorKind::Internal, text))
     }
 
     /// The adopted state becomes the first line of a new segment.
     fn start_segment(&mut self, lock: &LockGuard<'_>) -> Result<(), HostError> {
+        self.prove_copy()?;
         let previous = self.tip.as_ref().and_then(|tip| Digest::parse(&tip.chain).ok());
         let head =
             event_line::write_head(&self.state, &self.core, self.state.policy.as_ref(), previous.as_ref());
@@ -303,13 +332,8 @@ impl Session {
         let mut lines = Vec::new();
         for decision in decisions.iter().filter(|d| !d.events.is_empty()) {
             revision += 1;
-            let entry = Entry {
-                revision,
-                at: stamp.wall,
-                by,
-                reason: &decision.reason,
-                events: &decision.events,
-            };
+            let entry =
+                Entry { revision, at: stamp.wall, by, reason: &decision.reason, events: &decision.events };
             let written = event_line::write_line(&entry, previous.as_ref());
             lines.push(Line { revision, chain: written.chain.clone().into(), bytes: written.bytes });
             previous = Some(written.chain);
@@ -318,16 +342,21 @@ impl Session {
     }
 
     /// The trace serves replays; a loop without one goes on, and says so.
-    fn write_trace(&mut self, before: &LoopState, input: &Input, decisions: &[Decision]) {
-        let digest = state_doc::digest(&self.state);
-        let entry = TraceEntry { revision: self.state.revision, input, decisions, state_digest: &digest };
+    fn write_trace(
+        &mut self,
+        before: Option<&LoopState>,
+        input: &Input,
+        decisions: &[Decision],
+        state_digest: &Digest,
+    ) {
+        let entry = TraceEntry { revision: self.state.revision, input, decisions, state_digest };
         let line = trace_line::write(&entry);
-        // A head holds the policy, so that another policy needs another head.
-        let begun = if self.trace.wants_head() || self.traced.as_ref() != Some(&self.policy.digest) {
-            self.traced = Some(self.policy.digest.clone());
-            self.trace.begin(&trace_line::write_head(before, &self.core, &self.policy))
-        } else {
-            Ok(())
+        let begun = match before {
+            Some(before) => {
+                self.traced = Some(self.policy.digest.clone());
+                self.trace.begin(&trace_line::write_head(before, &self.core, &self.policy))
+            }
+            None => Ok(()),
         };
         if let Err(error) = begun.and_then(|()| self.trace.append(&[&line])) {
             self.notes.push(format!("TRACE.jsonl was not continued: {error}"));

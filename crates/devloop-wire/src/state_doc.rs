@@ -120,11 +120,17 @@ fn wrap(state: &[u8]) -> Vec<u8> {
 /// The file's form, with a newline at its end. `chain` is that of the journal line the state follows from.
 #[must_use]
 pub fn write_file(state: &LoopState, chain: Option<&Digest>) -> Vec<u8> {
+    file_and_digest(state, chain).0
+}
+
+/// As [`write_file`], with the digest that [`digest`] would give.
+#[must_use]
+pub fn file_and_digest(state: &LoopState, chain: Option<&Digest>) -> (Vec<u8>, Digest) {
     let state = json::canonical(state);
     let digest = saved_digest(&state);
     let chain = chain.map(|c| format!(r#""chain":"{c}","#)).unwrap_or_default();
     let head = format!(r#"{{"version":2,{chain}"digest":"{digest}","state":"#);
-    [head.as_bytes(), &state, b"}\n"].concat()
+    ([head.as_bytes(), &state, b"}\n"].concat(), digest)
 }
 
 /// SHA-256 of the saved form.
