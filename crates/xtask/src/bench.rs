@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: runs the measurements, shows them, and keeps them in docs/bench.md with the machine named in
-//! words. What is measured lives in crates/devloop-host/benches.
+//! `cargo xtask bench`: runs the measurements, shows them, and keeps them in docs/bench.md with the machine
+//! named in words. What is measured lives in crates/devloop-host/benches.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ fn document(tables: &str) -> String {
     format!(
         "# Measurements\n\n\
          Made by `cargo xtask bench`; the commands and what they do are in crates/devloop-host/benches.\n\n\
-         {} What is compared was measured in turns, in one run; the ratios are sturdier than the times.\n{tables}",
+         {} What is compared was measured in turns, in one run; ratios are sturdier than times.\n{tables}",
         machine()
     )
 }
@@ -99,8 +99,8 @@ fn machine() -> String {
     let memory = read("/proc/meminfo");
     let kilobytes = memory.split_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     format!(
-        "The machine: {cores} virtual cores ({}), {} GB of memory, {} {}, shared with other work (load average \
-         {load} when the run ended).",
+        "The machine: {cores} virtual cores ({}), {} GB of memory, {} {}, shared with other work (load \
+         average {load} when the run ended).",
         std::env::consts::ARCH,
         kilobytes.div_ceil(1_000_000),
         std::env::consts::OS,

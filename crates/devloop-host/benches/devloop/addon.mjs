@@ -1,5 +1,6 @@
-// What the addon costs a Node process: its size, its loading, the first tick of a quiet project, memory. Called by
-// `cargo xtask bench` with the addon and an armed sample project; it prints Markdown and changes nothing of the addon.
+// What the addon costs a Node process: its size, its loading, the first tick of a quiet project, memory.
+// Called by `cargo xtask bench` with the addon and an armed sample project; it prints Markdown and changes
+// nothing of the addon.
 import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { argv, execPath, memoryUsage, version } from 'node:process'
@@ -63,7 +64,8 @@ function table() {
     ['memory added after two ticks', goal(memory, 15, mb(memory * 1e6))],
   ]
   console.log('\n## The addon in Node\n')
-  console.log(`Node ${version}, ${ROUNDS} fresh processes, medians; a quiet project with the \`noop\` backend.\n`)
+  const how = 'fresh processes, medians; a quiet project with the `noop` backend.'
+  console.log(`Node ${version}, ${ROUNDS} ${how}\n`)
   console.log('| what | value |\n| --- | --- |')
   for (const row of rows) console.log(`| ${row.join(' | ')} |`)
 }

@@ -18,10 +18,10 @@ pub fn report(rounds: usize) -> Outcome<()> {
         let rounds = if size > 1_000 { rounds / 2 + 1 } else { rounds };
         rows.extend(of_size(&ground, size, rounds)?);
     }
-    let text = "Each measured in turns, native and component. `decide`: one observation that ends in waiting for running \
-                workers, nothing copied but the observation and the decision. `fold`: one journal line of a busy \
-                night, from a fresh start of 40 lines. `replay`: one decision of the same night in one batch call, \
-                opening included. `open` and `save`: the whole state as a document.";
+    let text = "Each measured in turns, native and component. `decide`: one observation that ends in \
+                waiting for running workers, nothing copied but the observation and the decision. `fold`: \
+                one journal line of a busy night. `replay`: one decision of the same night in one batch \
+                call, opening included. `open` and `save`: the whole state as a document.";
     let columns = ["tasks", "what", "native", "component", "component / native"];
     figures::print("The core, native and in its component", text, &columns, &rows);
     Ok(())

@@ -1,4 +1,5 @@
-//! A durable step (decide, append, fsync, STATE.json, trace) against a bare append and fsync of the same bytes.
+//! A durable step (decide, append, fsync, STATE.json, trace) against a bare append and fsync of the same
+//! bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -99,9 +100,10 @@ pub fn report(steps: usize) -> Outcome<()> {
         ]);
     }
     let text = format!(
-        "{steps} steps at 20 tasks, a quarter of that at 1,000, each followed by the bare append and fsync of \
-         the bytes that the step added to its journal, on the same file system. A step is a decision in the \
-         component, its journal line with fsync, STATE.json by rename, and the trace; every 255th starts a segment."
+        "{steps} steps at 20 tasks, a quarter of that at 1,000, each followed by the bare append and fsync \
+         of the bytes that the step added to its journal, on the same file system. A step is a decision \
+         in the component, its journal line with fsync, STATE.json by rename, and the trace; every 255th \
+         starts a segment."
     );
     let columns = ["tasks", "line", "bare p50 / p99", "step p50 / p99", "ratio p50", "ratio p99"];
     figures::print("A durable step against a bare append", &text, &columns, &rows);

@@ -1,4 +1,5 @@
-//! Samples of one run: medians, 99th percentiles and ratios, printed as tables of Markdown. It measures nothing.
+//! Samples of one run: medians, 99th percentiles and ratios, printed as tables of Markdown. It measures
+//! nothing.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Loops of any size, built by a small night of the core's own and filled up with tasks like its own. It measures
-//! nothing.
+//! Loops of any size, built by a small night of the core's own and filled up with tasks like its own. It
+//! measures nothing.
 
 use devloop_bridge::Step;
 use devloop_core::apply::apply_line;

@@ -1,5 +1,5 @@
-//! The measurements behind docs/bench.md, printed as Markdown; `cargo xtask bench` runs them. It judges nothing but
-//! whether a goal is met.
+//! The measurements behind docs/bench.md, printed as Markdown; `cargo xtask bench` runs them. It judges
+//! nothing but whether a goal is met.
 
 mod core_speed;
 mod durable;

@@ -1,5 +1,5 @@
-# The git commands that three tasks cannot do without, one after the other. With `whole`: also the trees of the
-# planner and of the reviewers, and the checkout that follows each merge.
+# The git commands that three tasks cannot do without, one after the other. With `whole`: also the trees of
+# the planner and of the reviewers, and the checkout that follows each merge.
 set -eu
 cd "$1"
 whole=${2:-}

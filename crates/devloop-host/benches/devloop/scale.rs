@@ -32,8 +32,8 @@ pub fn report(rounds: usize) -> Outcome<()> {
         let (open, tick) = ticks(size, rounds)?;
         rows.push(vec![size.to_string(), shown(open), shown(tick.median()), shown(tick.percentile(99.0))]);
     }
-    let text = "A whole beat of a supervisor that has nothing to record: locks, journal, ledger, git, disk, the \
-                decision. Nine of ten tasks are done, the others wait; the backend is `noop`.";
+    let text = "A whole beat of a supervisor that has nothing to record: locks, journal, ledger, git, disk, \
+                the decision. Nine of ten tasks are done, the others wait; the backend is `noop`.";
     figures::print("A quiet tick", text, &["tasks", "open", "tick p50", "tick p99"], &rows);
     recovery()
 }

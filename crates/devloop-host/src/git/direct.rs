@@ -1,6 +1,6 @@
-//! HEAD, branches and registered work trees read straight from git's own files, where their form is the known one:
-//! a beat asks for them many times, and a process for each answer is most of its cost. It writes nothing, and what
-//! it does not recognise it leaves to git.
+//! HEAD, branches and registered work trees read straight from git's own files, where their form is the known
+//! one: a beat asks for them many times, and a process for each answer is most of its cost. It writes
+//! nothing, and what it does not recognise it leaves to git.
 
 use std::path::Path;
 
@@ -37,8 +37,8 @@ pub(super) fn head(git_dir: &Path) -> Option<Head> {
     }
 }
 
-/// The commit of a branch or of a ref of the host's own; the inner `None`: there is no such ref; the outer one:
-/// ask git. git lets only commits stand in branches, so the object is not looked at.
+/// The commit of a branch or of a ref of the host's own; the inner `None`: there is no such ref; the outer
+/// one: ask git. git lets only commits stand in branches, so the object is not looked at.
 pub(super) fn tip(common_dir: &Path, full_ref: &str) -> Option<Option<Oid>> {
     let known = full_ref.starts_with("refs/heads/") || full_ref.starts_with("refs/devloop/");
     if !known || !is_plain(full_ref) || !refs_are_files(common_dir) {
@@ -80,8 +80,8 @@ pub(super) fn symbolic(common_dir: &Path, full_ref: &str) -> Option<Option<Strin
     }
 }
 
-/// Every registered work tree, the main one first; `None`: ask git. Only from the main one, because what another
-/// one says about it is not believed.
+/// Every registered work tree, the main one first; `None`: ask git. Only from the main one, because what
+/// another one says about it is not believed.
 pub(super) fn worktrees(repo: &Repo) -> Option<Vec<Registered>> {
     let common = repo.common_dir();
     if repo.git_dir() != common || !refs_are_files(common) {
