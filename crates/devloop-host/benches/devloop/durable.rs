@@ -104,8 +104,8 @@ pub fn report(steps: usize) -> Outcome<()> {
         "{steps} steps at 20 tasks, a quarter of that at 1,000, each followed by the bare append and fsync \
          of the bytes that the step added to its journal, on the same file system. A step is a decision \
          in the component, its journal line with fsync, STATE.json by rename, and the trace; every 255th \
-         starts a segment. What a step costs beyond the bare append hardly depends on the disk, so the \
-         faster the disk syncs, the larger is the ratio."
+         starts a segment. The faster the disk syncs in \
+         that moment, the larger is the ratio: read it beside the bare figure."
     );
     let columns =
         ["tasks", "line", "bare p50 / p99", "step p50 / p99", "beyond p50", "ratio p50", "ratio p99"];
