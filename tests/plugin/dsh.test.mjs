@@ -376,8 +376,11 @@ test('a live unload leaves nothing behind, a live load starts again', async () =
       const left = descendants(web.child.pid)
       return { ok: left.length === 0, value: left }
     })
-    const { stdout } = await cli('tick', root)
-    assert.ok(stdout, 'another supervisor can take the project while this DSH runs')
+    // The processes are gone a moment before the project is given back.
+    await until('another supervisor can take the project while this DSH runs', async () => {
+      const ran = await cli('tick', root).catch((error) => ({ stdout: '', error }))
+      return { ok: ran.stdout !== '', value: ran.error }
+    })
     profileLayer(row(config))
     await until('the routes are back', async () => ({ ok: await ours() }))
     assert.ok(web.running)

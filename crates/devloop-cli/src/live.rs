@@ -110,7 +110,8 @@ impl Live {
                 return Ok(End::Idle);
             }
             if !self.wait() {
-                // The terminal has shown the key by now: what is drawn can no longer be taken back line by line.
+                // The terminal has shown the key by now: what is drawn can no longer be taken back line by
+                // line.
                 return Ok(End::Stopped);
             }
         }

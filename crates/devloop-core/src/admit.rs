@@ -168,8 +168,8 @@ fn names(view: &View<'_>, keys: &[&RouteKey]) -> String {
     keys.iter().map(who).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether the rule of independence lets this route do it: a reviewer differs from everyone who worked; a worker
-/// leaves at least one reviewer who does.
+/// Whether the rule of independence lets this route do it: a reviewer differs from everyone who worked; a
+/// worker leaves at least one reviewer who does.
 fn is_fit(view: &View<'_>, op: Op, task: Option<&Task>, key: &RouteKey) -> bool {
     let (Some(task), Some(route)) = (task, view.policy.routes.get(key)) else {
         return view.policy.routes.contains_key(key);
@@ -261,4 +261,3 @@ fn shared_money(view: &View<'_>, seen: &Observation, reserve: UsdMicros) -> Opti
     let all = spend.committed().plus(seen.others.committed_today.0).plus(reserve.0);
     (all > limit || all.is_saturated()).then_some(Admission::Blocked(Obstacle::SharedReserve))
 }
-

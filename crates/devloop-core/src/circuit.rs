@@ -159,7 +159,8 @@ pub struct Cap {
 }
 
 impl Cap {
-    /// Whether one more reservation fits beside what is spent alone: running dispatches may still settle lower.
+    /// Whether one more reservation fits beside what is spent alone: running dispatches may still settle
+    /// lower.
     #[must_use]
     pub fn fits_when_settled(&self, reserve: UsdMicros) -> bool {
         let sum = self.spend.spent().plus(reserve.0);
@@ -181,7 +182,8 @@ impl Cap {
 /// The caps on money that hold for everything: session, goal, day. `instance` is the supervisor's.
 #[must_use]
 pub fn loop_caps(state: &LoopState, limits: &Limits, instance: u64) -> alloc::vec::Vec<Cap> {
-    let widened = |kind, limit: UsdMicros| UsdMicros(limit.0.saturating_mul(1 + grants(state, kind, instance)));
+    let widened =
+        |kind, limit: UsdMicros| UsdMicros(limit.0.saturating_mul(1 + grants(state, kind, instance)));
     let mut caps = alloc::vec![
         Cap {
             circuit: Circuit::DailyCostCap,
@@ -207,7 +209,9 @@ pub fn loop_caps(state: &LoopState, limits: &Limits, instance: u64) -> alloc::ve
 pub fn task_cap(state: &LoopState, limits: &Limits, task: &Task) -> Option<Cap> {
     limits.cost_task.map(|limit| Cap {
         circuit: Circuit::TaskCostCap,
-        limit: UsdMicros(limit.0.saturating_mul(1 + lineage_grants(state, HoldKind::TaskCostCap, &task.lineage))),
+        limit: UsdMicros(
+            limit.0.saturating_mul(1 + lineage_grants(state, HoldKind::TaskCostCap, &task.lineage)),
+        ),
         spend: state.ledger.lineage(&task.lineage),
     })
 }
@@ -216,9 +220,10 @@ pub fn task_cap(state: &LoopState, limits: &Limits, task: &Task) -> Option<Cap> 
 #[must_use]
 pub fn lineage_grants(state: &LoopState, kind: HoldKind, lineage: &TaskId) -> u64 {
     let of_lineage = |id: &TaskId| state.tasks.get(id).is_some_and(|t| t.lineage == *lineage);
-    let found = state.grants.iter().filter(|g| {
-        g.kind == kind && matches!(&g.subject, crate::hold::Subject::Task(id) if of_lineage(id))
-    });
+    let found = state
+        .grants
+        .iter()
+        .filter(|g| g.kind == kind && matches!(&g.subject, crate::hold::Subject::Task(id) if of_lineage(id)));
     found.count() as u64
 }
 
@@ -234,7 +239,8 @@ pub fn grants(state: &LoopState, kind: HoldKind, instance: u64) -> u64 {
     state.grants.iter().filter(|g| g.kind == kind && in_force(&g.scope)).count() as u64
 }
 
-/// The circuit of a task that is tripped before more work or review, if any. `review` tells what is about to start.
+/// The circuit of a task that is tripped before more work or review, if any. `review` tells what is about to
+/// start.
 #[must_use]
 pub fn task_trip(
     state: &LoopState,

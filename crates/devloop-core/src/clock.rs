@@ -1,4 +1,5 @@
-//! The two clocks: wall time for days and quotas, awake time for deadlines. Steps are recorded, days follow late.
+//! The two clocks: wall time for days and quotas, awake time for deadlines. Steps are recorded, days follow
+//! late.
 
 use alloc::vec::Vec;
 

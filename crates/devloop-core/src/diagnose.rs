@@ -42,12 +42,7 @@ pub fn max_decisions(state: &LoopState, policy: &Policy) -> usize {
 
 /// Looks at what the loop would do next, with a wish or without.
 #[must_use]
-pub fn outlook(
-    state: &LoopState,
-    policy: &Policy,
-    seen: &Observation,
-    wish: Option<&Command>,
-) -> Outlook {
+pub fn outlook(state: &LoopState, policy: &Policy, seen: &Observation, wish: Option<&Command>) -> Outlook {
     let before = keys(state);
     let mut copy = state.clone();
     let mut refused = None;

@@ -135,7 +135,8 @@ data! {
             /// Its id.
             dispatch: DispatchId,
         },
-        /// The dispatch's owner died before it started anything: its attempt and its reserve were returned. Before `LeaseEnded`.
+        /// The dispatch's owner died before it started anything: its attempt and its reserve were returned.
+        /// Before `LeaseEnded`.
         DispatchOrphaned {
             /// Its id.
             dispatch: DispatchId,
@@ -293,7 +294,8 @@ data! {
             /// Where a held task continues; none for other subjects.
             resume_to: Option<ResumeTo>,
         },
-        /// A person is no longer needed. A held task goes where its hold says; events that follow may move it on.
+        /// A person is no longer needed. A held task goes where its hold says; events that follow may move it
+        /// on.
         HoldLifted {
             /// Which.
             key: HoldKey,

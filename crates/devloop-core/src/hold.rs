@@ -1,4 +1,5 @@
-//! Holds: the closed list of things that need a person, each with the subject it keeps and the answers that move it.
+//! Holds: the closed list of things that need a person, each with the subject it keeps and the answers that
+//! move it.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -132,7 +133,7 @@ macro_rules! hold_kinds {
 
 hold_kinds! {
     /// The worker's commit changes nothing.
-    EmptyTask = "empty_task": [Retry, RetryFresh, Accept, Drop, Stop];
+    EmptyTask = "empty_task": [Review, Retry, RetryFresh, Accept, Drop, Stop];
     /// Paths outside the contract were changed.
     ScopeViolation = "scope_violation": [Retry, RetryFresh, Drop, Stop];
     /// The changed paths could not be told.

@@ -1,4 +1,5 @@
-//! Money and tokens by dispatch: reserved before, settled after, never forgotten and only ever made more certain.
+//! Money and tokens by dispatch: reserved before, settled after, never forgotten and only ever made more
+//! certain.
 
 use alloc::string::String;
 
@@ -158,7 +159,8 @@ impl Ledger {
     /// The 90th percentile of what a route's dispatches were measured at; none before five of them.
     #[must_use]
     pub fn measured_p90(&self, route: &RouteKey) -> Option<UsdMicros> {
-        let measured = self.entries.values().filter(|e| e.route == *route && e.certainty >= Certainty::Priced);
+        let measured =
+            self.entries.values().filter(|e| e.route == *route && e.certainty >= Certainty::Priced);
         let mut amounts: alloc::vec::Vec<UsdMicros> = measured.map(|e| e.amount).collect();
         if amounts.len() < 5 {
             return None;

@@ -1,5 +1,6 @@
-//! The deterministic core: `decide(state, policy, observation) -> decision` and `apply(state, event)`, nothing else.
-//! It owns every rule of the loop and must not hold a clock, a file, a random source or a float.
+//! The deterministic core: `decide(state, policy, observation) -> decision` and `apply(state, event)`,
+//! nothing else. It owns every rule of the loop and must not hold a clock, a file, a random source or a
+//! float.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -33,8 +34,8 @@ pub mod hold;
 pub mod ids;
 pub mod invariant;
 pub mod ledger;
-pub mod obstacle;
 pub mod observation;
+pub mod obstacle;
 pub mod operate;
 pub mod paths;
 pub mod plan;

@@ -9,7 +9,8 @@ use crate::state::{LoopState, Owner};
 use crate::units::{ActiveMs, AwakeMs, UsdMicros, WallMs};
 
 data! {
-    /// One look at the world. Deciding again on the same observation is expected until the answer is a wait or a halt.
+    /// One look at the world. Deciding again on the same observation is expected until the answer is a wait
+    /// or a halt.
     pub struct Observation {
         /// Who looks and when.
         pub stamp: Stamp,
@@ -116,8 +117,8 @@ pub struct Now {
 }
 
 impl Stamp {
-    /// Reads this stamp against the state's anchor. Awake time of another boot does not compare with it: then the
-    /// loop's time goes on from where it was last seen to move.
+    /// Reads this stamp against the state's anchor. Awake time of another boot does not compare with it: then
+    /// the loop's time goes on from where it was last seen to move.
     #[must_use]
     pub fn now(&self, state: &LoopState) -> Now {
         let anchor = &state.clock;

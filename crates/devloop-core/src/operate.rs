@@ -1,4 +1,5 @@
-//! Operators' wishes become events: answers, resume, pause, edit, next goal. What is not possible changes nothing.
+//! Operators' wishes become events: answers, resume, pause, edit, next goal. What is not possible changes
+//! nothing.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -222,32 +223,18 @@ fn allow(view: &View<'_>, draft: &mut Draft, by: &str, key: &HoldKey, hold: &Hol
     };
     let scope = match kind {
         HoldKind::DailyCostCap | HoldKind::AllProjectsDailyCap => GrantScope::Day(view.state.clock.day),
-        HoldKind::SessionCostCap => {
-            GrantScope::Session(view.state.last_instance(view.stamp.owner.instance))
-        }
+        HoldKind::SessionCostCap => GrantScope::Session(view.state.last_instance(view.stamp.owner.instance)),
         _ => GrantScope::Goal(view.state.goal.number),
     };
     grant(view, draft, by, kind, key.subject.clone(), scope);
 }
 
-fn grant(
-    view: &View<'_>,
-    draft: &mut Draft,
-    by: &str,
-    kind: HoldKind,
-    subject: Subject,
-    scope: GrantScope,
-) {
+fn grant(view: &View<'_>, draft: &mut Draft, by: &str, kind: HoldKind, subject: Subject, scope: GrantScope) {
     let grant = Grant { kind, subject, scope, by: by.to_string(), at: view.now.wall };
     draft.event(Event::GrantGiven { grant });
 }
 
-fn resume(
-    view: &View<'_>,
-    by: &str,
-    task: Option<&TaskId>,
-    reset_cost: bool,
-) -> Result<Decision, Refusal> {
+fn resume(view: &View<'_>, by: &str, task: Option<&TaskId>, reset_cost: bool) -> Result<Decision, Refusal> {
     match view.state.phase {
         Phase::Complete { .. } => return Err(Refusal::GoalComplete),
         Phase::Active | Phase::Paused { .. } => {}

@@ -21,7 +21,8 @@ pub const MAX_PATHS: usize = 64;
 pub const MAX_CRITERIA: usize = 32;
 
 data! {
-    /// One task as a planner proposes it. The id is checked by [`judge`], so that a bad one is a fault with a name.
+    /// One task as a planner proposes it. The id is checked by [`judge`], so that a bad one is a fault with a
+    /// name.
     pub struct PlannedTask {
         /// Proposed id.
         pub id: String,
@@ -79,7 +80,9 @@ impl fmt::Display for PlanFault {
             PlanFault::UnknownDependency { task, names } => {
                 write!(f, "task {task} depends on {names}, which is no task of this plan")
             }
-            PlanFault::Cycle(ids) => write!(f, "the tasks depend on each other in a circle: {}", ids.join(" -> ")),
+            PlanFault::Cycle(ids) => {
+                write!(f, "the tasks depend on each other in a circle: {}", ids.join(" -> "))
+            }
         }
     }
 }

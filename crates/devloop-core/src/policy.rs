@@ -1,4 +1,5 @@
-//! What the operator allows: limits, routes, checks and rules. An input of every decision, never part of the state.
+//! What the operator allows: limits, routes, checks and rules. An input of every decision, never part of the
+//! state.
 
 use alloc::vec::Vec;
 

@@ -211,6 +211,41 @@ data! {
 }
 
 impl Reason {
+    /// Every key that [`Reason::key`] can answer with. Each has a recorded trace in `tests/traces/`.
+    pub const KEYS: [&str; 31] = [
+        "settled",
+        "usage_settled_late",
+        "orphan_settled",
+        "orphan_alive",
+        "lease_adopted",
+        "deadline_passed",
+        "clock_moved",
+        "policy_changed",
+        "goal_started",
+        "goal_edit_seen",
+        "goal_text_returned",
+        "held",
+        "hold_withdrawn",
+        "started",
+        "no_checks",
+        "plan_wanted",
+        "goal_reached",
+        "answered",
+        "paused",
+        "resumed",
+        "task_edited",
+        "goal_archived",
+        "refused",
+        "still_paused",
+        "still_complete",
+        "unarmed",
+        "wait_lease",
+        "wait_time",
+        "wait_shared",
+        "noop_backend",
+        "halted",
+    ];
+
     /// Whether deciding again on the same observation would say the same: the tick is over.
     #[must_use]
     pub fn is_final(&self) -> bool {
@@ -269,16 +304,19 @@ impl Reason {
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
-            Reason::Settled { op, subject } => format!("The {} of {subject} came back.", op.key()),
+            Reason::Settled { op, subject } => format!("The {} of {} came back.", op.key(), named(subject)),
             Reason::UsageSettledLate => "Late usage was booked.".to_string(),
             Reason::OrphanSettled { subject } => {
-                format!("The dispatch of {subject} lost its process and was settled.")
+                format!("The dispatch of {} lost its process and was settled.", named(subject))
             }
             Reason::OrphanAlive { subject } => {
-                format!("Processes of an earlier loop still work on {subject}; they are being ended.")
+                let what = named(subject);
+                format!("Processes of an earlier loop still work on {what}; they are being ended.")
             }
             Reason::LeaseAdopted { op } => format!("An interrupted {} is done again.", op.key()),
-            Reason::DeadlinePassed { subject } => format!("The dispatch of {subject} ran out of time."),
+            Reason::DeadlinePassed { subject } => {
+                format!("The dispatch of {} ran out of time.", named(subject))
+            }
             Reason::ClockMoved => "The clock was read anew.".to_string(),
             Reason::PolicyChanged => "The configuration changed.".to_string(),
             Reason::GoalStarted => "The goal was started.".to_string(),
@@ -286,7 +324,7 @@ impl Reason {
             Reason::GoalTextReturned => "GOAL.md is again as planned.".to_string(),
             Reason::Held { key } => format!("A person is needed: {key}."),
             Reason::HoldWithdrawn { key } => format!("No longer needed: {key}."),
-            Reason::Started { op, subject } => format!("The {} of {subject} started.", op.key()),
+            Reason::Started { op, subject } => format!("The {} of {} started.", op.key(), named(subject)),
             Reason::NoChecks { task } => format!("No checks are configured; {task} goes to review."),
             Reason::PlanWanted => "A plan is wanted.".to_string(),
             Reason::GoalReached => "Every task is done.".to_string(),
@@ -305,6 +343,17 @@ impl Reason {
     }
 }
 
+/// A subject as the object of a sentence.
+fn named(subject: &Subject) -> String {
+    match subject {
+        Subject::Planning | Subject::Goal => "the goal".to_string(),
+        Subject::Target => "the target".to_string(),
+        Subject::Loop => "the loop".to_string(),
+        Subject::Task(id) => format!("task {id}"),
+        Subject::Route(key) => format!("route {key}"),
+    }
+}
+
 impl WaitWhy {
     fn sentence(&self) -> String {
         match self {
@@ -312,7 +361,7 @@ impl WaitWhy {
             WaitWhy::Time => "Waiting for a moment.".to_string(),
             WaitWhy::Shared => "Waiting for something outside this project.".to_string(),
             WaitWhy::NoopBackend { op, subject, route } => {
-                format!("The backend of route {route} is noop; it would {} {subject}.", op.key())
+                format!("The backend of route {route} is noop; it would {} {}.", op.key(), named(subject))
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Leases whose owner is gone and leases that ran out of time. A model is never started twice; host work is done again.
+//! Leases whose owner is gone and leases that ran out of time. A model is never started twice; host work is
+//! done again.
 
 use crate::decide::Decision;
 use crate::draft::{Draft, View, effect_of};
@@ -76,11 +77,7 @@ fn adopt(view: &View<'_>, dispatch: DispatchId, lease: &Lease) -> Decision {
         Subject::Task(id) => view.state.tasks.get(id),
         _ => None,
     };
-    draft.event(Event::LeaseAdopted {
-        dispatch,
-        owner: adopted.owner.clone(),
-        deadline: adopted.deadline,
-    });
+    draft.event(Event::LeaseAdopted { dispatch, owner: adopted.owner.clone(), deadline: adopted.deadline });
     if let Some(effect) = effect_of(view, dispatch, &adopted, task) {
         draft.effect(effect);
     }

@@ -227,10 +227,9 @@ impl FailureClass {
             | FailureClass::LoginExpired
             | FailureClass::Overloaded
             | FailureClass::NetworkDown => true,
-            FailureClass::Task
-            | FailureClass::Deadline
-            | FailureClass::Cancelled
-            | FailureClass::Machine => false,
+            FailureClass::Task | FailureClass::Deadline | FailureClass::Cancelled | FailureClass::Machine => {
+                false
+            }
         }
     }
 }

@@ -113,13 +113,15 @@ pub fn is_independent(reviewer: &Identity, implementers: &BTreeSet<Identity>, ru
 /// The checks behind a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateChecks {
-    /// The target has not moved since the reviewed base, or there are no checks: the task's own green checks stand.
+    /// The target has not moved since the reviewed base, or there are no checks: the task's own green checks
+    /// stand.
     Standing,
     /// The target moved and the checks ran green on the candidate commit.
     Green,
 }
 
-/// The only thing that publishes a merge: what was reviewed, onto which target commit, as which tree, with which checks.
+/// The only thing that publishes a merge: what was reviewed, onto which target commit, as which tree, with
+/// which checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeProof {
     /// Head and base that passed.

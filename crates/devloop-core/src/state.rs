@@ -45,7 +45,8 @@ data! {
         pub next_dispatch: u64,
         /// When something last moved.
         pub progress_at: ActiveMs,
-        /// The last answers, newest last, at most [`MAX_ANSWERS`]: a second answer is told what the first one was.
+        /// The last answers, newest last, at most [`MAX_ANSWERS`]: a second answer is told what the first one
+        /// was.
         pub answers: Vec<AnswerRecord>,
     }
 
@@ -79,7 +80,8 @@ data! {
         pub seen_at: ActiveMs,
     }
 
-    /// Lifecycle of the loop. A halt is not stored: it is what `decide` answers when only a person can move the loop.
+    /// Lifecycle of the loop. A halt is not stored: it is what `decide` answers when only a person can move
+    /// the loop.
     pub enum Phase {
         /// Working.
         Active,
@@ -101,7 +103,8 @@ data! {
     pub struct Target {
         /// The branch the checkout was on when the goal started; none when it had none.
         pub branch: Option<Branch>,
-        /// The commit on which the operator's checks were last seen, or the loop's last merge; none asks for a check.
+        /// The commit on which the operator's checks were last seen, or the loop's last merge; none asks for
+        /// a check.
         pub verified: Option<Oid>,
         /// Checks that were red before any work and that a person accepted, at most 50.
         pub known_red: Vec<String>,
@@ -458,7 +461,9 @@ impl LoopState {
     pub fn hold(&self, key: &HoldKey) -> Option<&Hold> {
         let found = match &key.subject {
             Subject::Task(id) => self.tasks.get(id).and_then(Task::hold),
-            subject => self.holds.iter().find(|h| h.subject == *subject && h.hold.kind == key.kind).map(|h| &h.hold),
+            subject => {
+                self.holds.iter().find(|h| h.subject == *subject && h.hold.kind == key.kind).map(|h| &h.hold)
+            }
         };
         found.filter(|hold| hold.kind == key.kind)
     }
@@ -485,7 +490,8 @@ impl LoopState {
         all
     }
 
-    /// The supervisor that dispatched last; `fallback` before the first dispatch. A session's money belongs to it.
+    /// The supervisor that dispatched last; `fallback` before the first dispatch. A session's money belongs
+    /// to it.
     #[must_use]
     pub fn last_instance(&self, fallback: u64) -> u64 {
         self.ledger.entries.values().next_back().map_or(fallback, |entry| entry.instance)

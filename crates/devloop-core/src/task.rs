@@ -34,7 +34,8 @@ data! {
         pub criteria: Vec<String>,
         /// The planner's guess of the size.
         pub estimate: Option<Estimate>,
-        /// Grows with every edit of title, paths, criteria, tier or risk: results for another edition do not count.
+        /// Grows with every edit of title, paths, criteria, tier or risk: results for another edition do not
+        /// count.
         pub edition: u32,
         /// Where it is in its life.
         pub stage: Stage,
@@ -282,7 +283,8 @@ impl Task {
         }
     }
 
-    /// Where work on it would continue without regard to its stage: from the last host commit, else from the start.
+    /// Where work on it would continue without regard to its stage: from the last host commit, else from the
+    /// start.
     #[must_use]
     pub fn restart_point(&self) -> ResumeTo {
         if self.tip.is_some() { ResumeTo::Rework { notes: String::new() } } else { ResumeTo::Ready }

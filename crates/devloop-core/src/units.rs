@@ -37,7 +37,8 @@ number!(
     WallMs
 );
 number!(
-    /// Awake time of this loop in milliseconds: grows only while a machine that runs it is awake. All deadlines use it.
+    /// Awake time of this loop in milliseconds: grows only while a machine that runs it is awake. All
+    /// deadlines use it.
     ActiveMs
 );
 number!(
@@ -75,7 +76,8 @@ impl UsdMicros {
     }
 }
 
-/// The clock that stands still in suspend, together with the boot it belongs to. Values of two boots do not compare.
+/// The clock that stands still in suspend, together with the boot it belongs to. Values of two boots do not
+/// compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
@@ -144,7 +146,8 @@ impl Price {
         UsdMicros(u64::try_from(sum).unwrap_or(MAX_NUMBER).min(MAX_NUMBER))
     }
 
-    /// The most that `max_tokens` output tokens can cost: what a reservation without a figure of its own assumes.
+    /// The most that `max_tokens` output tokens can cost: what a reservation without a figure of its own
+    /// assumes.
     #[must_use]
     pub fn ceiling(&self, max_tokens: u64) -> UsdMicros {
         let dearest = self.output.max(self.input_uncached).max(self.cache_write);

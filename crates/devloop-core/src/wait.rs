@@ -17,7 +17,8 @@ use crate::state::{LoopState, Op, Planning};
 use crate::task::{ReviewRun, Stage, Task};
 use crate::units::WallMs;
 
-/// The obstacle of everything that is not done, not dropped and not under a lease: tasks, and planning as the first.
+/// The obstacle of everything that is not done, not dropped and not under a lease: tasks, and planning as the
+/// first.
 #[must_use]
 pub fn obstacles(state: &LoopState, policy: &Policy, seen: &Observation) -> Vec<(Subject, Obstacle)> {
     all(&View::new(state, policy, &seen.stamp), seen)
@@ -123,7 +124,8 @@ fn midnight_helps(view: &View<'_>) -> bool {
     own.peek().is_some() && own.all(|h| daily(h.hold.kind))
 }
 
-/// What moves the task that another one waits for. Dependencies are acyclic; the walk is bounded all the same.
+/// What moves the task that another one waits for. Dependencies are acyclic; the walk is bounded all the
+/// same.
 fn of_task(view: &View<'_>, seen: &Observation, id: &TaskId) -> Waker {
     let mut visited: BTreeSet<TaskId> = BTreeSet::new();
     let mut at = id.clone();
@@ -141,7 +143,8 @@ fn of_task(view: &View<'_>, seen: &Observation, id: &TaskId) -> Waker {
     Waker::Person
 }
 
-/// Ends what was asked to end: a command of another process can only mark a lease, this asks for the cancelling.
+/// Ends what was asked to end: a command of another process can only mark a lease, this asks for the
+/// cancelling.
 pub(crate) fn ending(view: &View<'_>) -> Draft {
     let marked = view.state.leases.iter().filter(|(_, lease)| lease.ending.is_some());
     let effects = marked.map(|(dispatch, _)| Effect::Cancel { dispatch: *dispatch }).collect();

@@ -1,5 +1,6 @@
-//! Random nights: outcomes, faults and operators drawn from a seed. After every step the invariants hold, every offered
-//! answer is an accepted answer, money keeps below its caps, and no night ends without a reason.
+//! Random nights: outcomes, faults and operators drawn from a seed. After every step the invariants hold,
+//! every offered answer is an accepted answer, money keeps below its caps, and no night ends without a
+//! reason.
 
 use devloop_core::answer::Answer;
 use devloop_core::apply::apply_line;
@@ -27,7 +28,8 @@ fn plan(random: &mut Random) -> Vec<devloop_core::plan::PlannedTask> {
         .map(|i| {
             let id = format!("t{i}");
             let dependency = format!("t{}", random.below(count));
-            let deps: Vec<&str> = if random.chance(40) && dependency != id { vec![&dependency] } else { vec![] };
+            let deps: Vec<&str> =
+                if random.chance(40) && dependency != id { vec![&dependency] } else { vec![] };
             let paths = format!("dir{}/**", random.below(3));
             let risk = if random.chance(15) { Risk::High } else { Risk::Low };
             planned(&id, &deps, &paths, risk)
@@ -112,7 +114,12 @@ fn outcome(random: &mut Random, effect: &Effect, wall: u64) -> Option<Outcome> {
         Effect::Commit { .. } => match random.below(3) {
             0 => Outcome::CommitEmpty,
             1 => Outcome::CommitRefused {
-                why: random.pick(&[CommitFault::Scope, CommitFault::Secret, CommitFault::Late, CommitFault::Git]),
+                why: random.pick(&[
+                    CommitFault::Scope,
+                    CommitFault::Secret,
+                    CommitFault::Late,
+                    CommitFault::Git,
+                ]),
                 detail: text(),
                 paths: vec!["x".into()],
             },
@@ -140,7 +147,12 @@ fn offered_is_accepted(world: &World) {
             let command = Command { by: "test".into(), wish };
             let input = Input::Command { stamp: stamp.clone(), command };
             let decision = decide(&world.state, &world.policy, &input);
-            assert!(matches!(decision.reason, Reason::Answered { .. }), "{}: {:?}", question.key, decision.reason);
+            assert!(
+                matches!(decision.reason, Reason::Answered { .. }),
+                "{}: {:?}",
+                question.key,
+                decision.reason
+            );
             let mut copy = world.state.clone();
             apply_line(&mut copy, &decision.events).expect("an answer folds");
             devloop_core::invariant::check(&copy).expect("an answer keeps the invariants");
@@ -191,7 +203,10 @@ fn night(seed: u64) {
         money_keeps_below_its_cap(&world);
         match &reason {
             Reason::Halted => {
-                assert!(!world.state.open_holds().is_empty(), "seed {seed} step {step}: a halt without a question");
+                assert!(
+                    !world.state.open_holds().is_empty(),
+                    "seed {seed} step {step}: a halt without a question"
+                );
                 operate(&mut world, &mut random);
             }
             Reason::StillPaused | Reason::StillComplete => operate(&mut world, &mut random),
@@ -202,7 +217,8 @@ fn night(seed: u64) {
                 }
             }
             Reason::Wait { why: WaitWhy::Time, until } => {
-                let until = until.unwrap_or_else(|| panic!("seed {seed} step {step}: a wait without its moment"));
+                let until =
+                    until.unwrap_or_else(|| panic!("seed {seed} step {step}: a wait without its moment"));
                 world.wall = world.wall.max(until.0);
             }
             other => panic!("seed {seed} step {step}: {other:?}"),

@@ -1,4 +1,5 @@
-//! A wish from any process: committed under LOCK alone, with what it would lead to. It performs nothing; the loop wakes.
+//! A wish from any process: committed under LOCK alone, with what it would lead to. It performs nothing; the
+//! loop wakes.
 
 use std::path::Path;
 
@@ -150,12 +151,7 @@ impl Desk {
     }
 }
 
-fn observer<'a>(
-    locks: &'a Locks,
-    disk: &'a Disk,
-    repo: &'a Repo,
-    clock: &'a SystemClock,
-) -> Observer<'a> {
+fn observer<'a>(locks: &'a Locks, disk: &'a Disk, repo: &'a Repo, clock: &'a SystemClock) -> Observer<'a> {
     Observer { armed: locks.armed(), disk, repo, clock, me: locks.me() }
 }
 

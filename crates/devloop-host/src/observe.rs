@@ -1,4 +1,5 @@
-//! One look at the world as the core asks for it: goal, repository, disk, other projects, reports, orphans. It only reads.
+//! One look at the world as the core asks for it: goal, repository, disk, other projects, reports, orphans.
+//! It only reads.
 
 use devloop_core::ids::{Branch, DispatchId, Oid};
 use devloop_core::observation::{
@@ -136,7 +137,8 @@ impl Observer<'_> {
 
     fn reports(&self) -> Result<Vec<Report>, HostError> {
         let parked = small::parked_reports(self.disk, self.armed, SMALL_FILE_BYTES)?;
-        // A report that cannot be read is left where it is: its dispatch ends as an orphan, and doctor names the file.
+        // A report that cannot be read is left where it is: its dispatch ends as an orphan, and doctor names
+        // the file.
         Ok(parked.into_iter().filter_map(|(_, bytes)| serde_json::from_slice(&bytes).ok()).collect())
     }
 
@@ -190,7 +192,8 @@ pub fn open_repo(git: &crate::git::Git, armed: &Armed) -> Result<Repo, HostError
     }
 }
 
-/// What the loop cannot work with. A dirty checkout, a detached HEAD or somebody's merge only keeps merges waiting.
+/// What the loop cannot work with. A dirty checkout, a detached HEAD or somebody's merge only keeps merges
+/// waiting.
 fn is_fatal(problem: &inspect::ArmProblem) -> bool {
     use inspect::ArmProblem as P;
     matches!(problem, P::Root(_) | P::NoCommit | P::DevloopIsSymlink | P::DevloopIsNotAFolder)

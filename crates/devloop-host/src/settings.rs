@@ -1,4 +1,5 @@
-//! Which configuration is in force: the profile's, the project's file, or the defaults. It must not judge values.
+//! Which configuration is in force: the profile's, the project's file, or the defaults. It must not judge
+//! values.
 
 use std::path::PathBuf;
 
@@ -14,8 +15,8 @@ use crate::view::Budgets;
 /// The largest configuration file, in bytes.
 const CONFIG_MAX_BYTES: u64 = 1024 * 1024;
 
-/// The configuration of a supervisor: the project's own file wins over the profile's block. A faulty block is repaired
-/// and reported, because it must not stop the other projects of a profile; a faulty file is refused.
+/// The configuration of a supervisor: the project's own file wins over the profile's block. A faulty block is
+/// repaired and reported, because it must not stop the other projects of a profile; a faulty file is refused.
 ///
 /// # Errors
 /// Config with the field and its rule, for the project's own file; nothing of it is used.
@@ -32,7 +33,8 @@ pub fn load(disk: &Disk, armed: &Armed, profile_json: &str) -> Result<(Config, V
     Ok((config, faults.iter().map(ToString::to_string).collect()))
 }
 
-/// The configuration a command judges with: the project's file, else the limits the loop wrote down, else the defaults.
+/// The configuration a command judges with: the project's file, else the limits the loop wrote down, else the
+/// defaults.
 ///
 /// # Errors
 /// As [`load`].

@@ -1,4 +1,5 @@
-//! The project's part of the user's ledger: what others have committed, and what this project adds. It must not decide.
+//! The project's part of the user's ledger: what others have committed, and what this project adds. It must
+//! not decide.
 
 use devloop_core::decide::Decision;
 use devloop_core::event::Event;
@@ -27,7 +28,8 @@ pub fn others(ledger: &Ledger, armed: &Armed, day: u64) -> Others {
 /// Records what the decisions reserved and settled.
 ///
 /// # Errors
-/// When the ledger cannot be written; the project's journal stays the authority and completes it at the next start.
+/// When the ledger cannot be written; the project's journal stays the authority and completes it at the next
+/// start.
 pub fn record(
     ledger: &mut Ledger,
     guard: &LedgerGuard<'_>,

@@ -1,20 +1,25 @@
-//! The one loop of a project: owns OWNER, beats, and performs what was decided after it is durable. It decides nothing.
+//! The one loop of a project: owns OWNER, beats, and performs what was decided after it is durable. It
+//! decides nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use devloop_core::command::Command;
 use devloop_core::decide::{Decision, Input};
 use devloop_core::effect::Effect;
+use devloop_core::ids::DispatchId;
 use devloop_core::observation::{Observation, Others};
 use devloop_core::policy::Backend;
 use devloop_core::reason::Reason;
+use devloop_core::state::{Lease, LoopState};
 use devloop_core::units::WallMs;
 use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
 use crate::clock::{Clock, SystemClock};
 use crate::command::{self, CommandReport};
+use crate::doctor::check_goal;
 use crate::effects::{Performer, Setting};
 use crate::error::{ErrorKind, HostError};
 use crate::git::{Git, Repo};
@@ -23,7 +28,7 @@ use crate::session::Session;
 use crate::settings;
 use crate::shared;
 use crate::store::ledger::Ledger;
-use crate::store::{self, Armed, Disk, Identity, Locks, OwnerGuard, UserFolder, Wait, layout, small};
+use crate::store::{self, Armed, Disk, Identity, Locks, OwnerGuard, UserFolder, Wait, small};
 use crate::view::{self, View};
 use crate::watch::Watch;
 use crate::worktree::Worktrees;
@@ -96,9 +101,10 @@ impl Supervisor {
     /// Becomes the one supervisor of the project. Nothing is written to an unarmed folder.
     ///
     /// # Errors
-    /// Busy when another one lives; Config or Integrity when the project cannot be worked on, with what to do.
+    /// Busy when another one lives; Config or Integrity when the project cannot be worked on, with what to
+    /// do.
     pub fn open(options: Options) -> Result<Supervisor, HostError> {
-        let armed = layout::require_armed(&options.root)?;
+        let armed = check_goal(&options.root)?;
         let git = Git::discover()?;
         let repo = open_repo(&git, &armed)?;
         let disk = Disk::default();
@@ -123,6 +129,7 @@ impl Supervisor {
         };
         let wake = Arc::clone(&options.wake);
         let performer = Performer::new(Arc::new(setting), Arc::new(move |_| wake()));
+        remove_leftovers(&performer, &Worktrees::new(&repo), &session.state())?;
         small::write_budget(&disk, &armed, &settings::budget(&config))?;
         if acts(&config) {
             Worktrees::new(&repo).exclude_devloop()?;
@@ -294,15 +301,38 @@ impl Supervisor {
         &self.config
     }
 
-    /// Cancels what runs, waits a little, and gives the project back. Leases stay in the journal: the next owner
-    /// settles them.
+    /// Cancels what runs, waits a little, and gives the project back. Leases stay in the journal: the next
+    /// owner settles them.
     ///
     /// # Errors
     /// None at present; the signature leaves room for a store that cannot let go.
     pub fn close(self) -> Result<(), HostError> {
         self.performer.shutdown(CLOSE_GRACE_MS);
+        // Threads that are just ending still hold the fence; OWNER is given back when the last one is gone.
+        let until = Instant::now() + Duration::from_millis(CLOSE_GRACE_MS);
+        while Arc::strong_count(&self.owner) > 1 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
+}
+
+/// Worktrees whose dispatch is over: an earlier loop died between the commit and the removal. Unseen work is
+/// saved.
+fn remove_leftovers(
+    performer: &Performer,
+    worktrees: &Worktrees,
+    state: &LoopState,
+) -> Result<(), HostError> {
+    let needed = |dispatch: DispatchId| {
+        let uses = |lease: &Lease| lease.worktree == Some(dispatch);
+        state.leases.contains_key(&dispatch) || state.leases.values().any(uses)
+    };
+    let owners = worktrees.list()?.into_iter().filter_map(|listed| listed.owner);
+    owners
+        .filter(|d| !needed(*d))
+        .for_each(|dispatch| performer.perform(Effect::RemoveWorktree { dispatch }));
+    Ok(())
 }
 
 /// Whether any route would touch more than `.devloop/`.

@@ -1,8 +1,10 @@
-//! What surfaces show: one document for the command line, the page and scripts. It reads the state and changes nothing.
+//! What surfaces show: one document for the command line, the page and scripts. It reads the state and
+//! changes nothing.
 
 use std::path::Path;
 
 use devloop_core::circuit::{Cap, loop_caps};
+use devloop_core::hold::Subject;
 use devloop_core::ledger::Spend;
 use devloop_core::observation::Observation;
 use devloop_core::obstacle::Obstacle;
@@ -10,7 +12,6 @@ use devloop_core::policy::Policy;
 use devloop_core::question::{Question, open_questions};
 use devloop_core::render::{stage_word, usd};
 use devloop_core::state::{LoopState, Phase};
-use devloop_core::hold::Subject;
 use devloop_core::task::Task;
 use devloop_core::wait::obstacles;
 use serde::Serialize;
@@ -258,7 +259,8 @@ pub fn obstacle_sentence(obstacle: &Obstacle) -> String {
 #[must_use]
 pub fn utc(ms: u64) -> String {
     let ms = i64::try_from(ms).unwrap_or(i64::MAX);
-    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| format!("{ms} ms"), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+    jiff::Timestamp::from_millisecond(ms)
+        .map_or_else(|_| format!("{ms} ms"), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
 fn running(state: &LoopState) -> Vec<Running> {
@@ -323,7 +325,8 @@ pub fn program() -> Vec<String> {
         return launcher.split('\u{1f}').map(str::to_string).collect();
     }
     match std::env::current_exe() {
-        Ok(path) => vec![path.to_string_lossy().into_owned()],
+        // Linux marks a program that was replaced while it ran; the new one has the old name.
+        Ok(path) => vec![path.to_string_lossy().trim_end_matches(" (deleted)").to_string()],
         Err(_) => vec!["devloop".into()],
     }
 }

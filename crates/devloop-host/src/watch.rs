@@ -1,4 +1,5 @@
-//! Notices that another process committed or the goal was edited, and wakes the loop. It reads file stamps, nothing else.
+//! Notices that another process committed or the goal was edited, and wakes the loop. It reads file stamps,
+//! nothing else.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A whole night through the supervisor: real git, the embedded scripted workers, the sealed core, the real store.
-//! It must leave nothing behind but the goal's commits and `.devloop/`.
+//! A whole night through the supervisor: real git, the embedded scripted workers, the sealed core, the real
+//! store. It must leave nothing behind but the goal's commits and `.devloop/`.
 
 use std::path::Path;
 use std::process::Command as Process;

@@ -8,8 +8,8 @@ use napi_derive::napi;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The limits of the guest under test. Only one that spins has a short deadline: on a busy machine the others must end
-/// by their own limit too.
+/// The limits of the guest under test. Only one that spins has a short deadline: on a busy machine the others
+/// must end by their own limit too.
 fn limits(trouble: &str) -> GuestLimits {
     let deadline = if trouble == "spin" { Duration::from_millis(300) } else { Duration::from_secs(300) };
     GuestLimits { deadline, memory_bytes: 64 << 20, fuel: u64::MAX }

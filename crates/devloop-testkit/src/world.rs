@@ -1,4 +1,5 @@
-//! A tiny world for the core alone: it answers every effect at once, as a script says. Nothing real is touched.
+//! A tiny world for the core alone: it answers every effect at once, as a script says. Nothing real is
+//! touched.
 
 use devloop_core::answer::Answer;
 use devloop_core::apply::apply_line;
@@ -248,4 +249,3 @@ pub fn task_of(effect: &Effect) -> Option<(&str, &Job)> {
         _ => None,
     }
 }
-

@@ -1,5 +1,5 @@
-//! The core for a page: a recorded run is folded and decided on in the browser, by the same code. Nothing is performed.
-//! Documents and the alphabet cross as JSON text, since a page has them as text anyway.
+//! The core for a page: a recorded run is folded and decided on in the browser, by the same code. Nothing is
+//! performed. Documents and the alphabet cross as JSON text, since a page has them as text anyway.
 
 use devloop_core::apply::apply_line;
 use devloop_core::decide::{Input, decide};

@@ -41,7 +41,7 @@ fn a_repository_of_yours_is_armed_and_nothing_else_is_touched() {
     let root = bench.repo("mine");
     let ran = bench.verb("demo", &root);
     assert_eq!(ran.code, 0, "{ran:?}");
-    for part in ["Armed", "is noop; it would plan planning", "journal verified by replay in the component"] {
+    for part in ["Armed", "is noop; it would plan the goal", "journal verified by replay in the component"] {
         assert!(ran.out.contains(part), "no {part:?} in {}", ran.out);
     }
     let dirty = bench.sh(&format!("git -C {} status --porcelain", root.display()));

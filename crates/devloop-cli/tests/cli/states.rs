@@ -16,7 +16,7 @@ fn noop_shows_what_it_would_do_and_writes_only_its_folder() {
     let before = outside(everything(&root));
     let run = bench.devloop(&["run", root.to_str().unwrap(), "--until-idle"]);
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(run.out.contains("is noop; it would plan planning"), "{}", run.out);
+    assert!(run.out.contains("is noop; it would plan the goal"), "{}", run.out);
     assert_eq!(outside(everything(&root)), before);
     let (code, view) = bench.status(&root);
     assert_eq!((code, view["reason"].as_str()), (0, Some("noop_backend")));

@@ -72,7 +72,9 @@ fn take(state: &mut LoopState, dispatch: DispatchId, lease: &Lease) -> Folded {
             None
         }
         Subject::Target => None,
-        Subject::Route(_) | Subject::Goal | Subject::Loop => return misfit("no lease is possible on", &lease.subject),
+        Subject::Route(_) | Subject::Goal | Subject::Loop => {
+            return misfit("no lease is possible on", &lease.subject);
+        }
     };
     if lease.op.is_model()
         && let Some(route) = &lease.route

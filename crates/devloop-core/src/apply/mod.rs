@@ -12,8 +12,8 @@ use crate::event::Event;
 use crate::hold::Subject;
 use crate::ledger::Certainty;
 use crate::state::{
-    Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters, Planning, RouteState,
-    Target,
+    Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters, Planning,
+    RouteState, Target,
 };
 use crate::task::Stage;
 use crate::units::{Day, MAX_NUMBER, WallMs};
@@ -59,33 +59,6 @@ pub fn apply_line(state: &mut LoopState, events: &[Event]) -> Folded {
 /// [`FoldError`] when the event names what is not there.
 pub fn apply(state: &mut LoopState, event: &Event) -> Folded {
     match event {
-        Event::ClockAnchored { .. } | Event::ClockStepped { .. } | Event::DayRolled { .. } => {
-            clock(state, event);
-            Ok(())
-        }
-        Event::PolicyChanged { digest } => {
-            state.policy = Some(digest.clone());
-            Ok(())
-        }
-        Event::GoalStarted { .. }
-        | Event::GoalEditSeen { .. }
-        | Event::GoalTextReturned
-        | Event::GoalContinued { .. }
-        | Event::GoalReplanned { .. }
-        | Event::GoalCompleted { .. }
-        | Event::GoalArchived
-        | Event::Paused { .. }
-        | Event::Resumed { .. } => {
-            goal(state, event);
-            Ok(())
-        }
-        Event::TargetVerified { .. }
-        | Event::TargetUnverified
-        | Event::TargetChosen { .. }
-        | Event::LastMergeForgotten => {
-            target(&mut state.target, event);
-            Ok(())
-        }
         Event::LeaseTaken { .. }
         | Event::LeaseEnding { .. }
         | Event::LeaseAdopted { .. }
@@ -102,24 +75,6 @@ pub fn apply(state: &mut LoopState, event: &Event) -> Folded {
         Event::HoldOpened { .. } | Event::HoldLifted { .. } | Event::HoldAcknowledged { .. } => {
             hold::hold(state, event)
         }
-        Event::AnswerGiven { record } => {
-            state.answers.push(record.clone());
-            let surplus = state.answers.len().saturating_sub(MAX_ANSWERS);
-            state.answers.drain(..surplus);
-            Ok(())
-        }
-        Event::GrantGiven { grant } => {
-            state.grants.push(grant.clone());
-            Ok(())
-        }
-        Event::GrantConsumed { kind, subject } => {
-            state.grants.retain(|g| g.kind != *kind || g.subject != *subject);
-            Ok(())
-        }
-        Event::RouteGated { .. } | Event::RouteRefused { .. } => {
-            route(state, event);
-            Ok(())
-        }
         Event::WorkCommitted { task, .. }
         | Event::Refreshed { task, .. }
         | Event::ReviewPassed { task, .. }
@@ -135,6 +90,53 @@ pub fn apply(state: &mut LoopState, event: &Event) -> Folded {
         | Event::TaskDropped { task }
         | Event::DependencyRemoved { task, .. }
         | Event::TaskEdited { task, .. } => plan::task_event(state, task, event),
+        Event::ClockAnchored { .. }
+        | Event::ClockStepped { .. }
+        | Event::DayRolled { .. }
+        | Event::PolicyChanged { .. }
+        | Event::GoalStarted { .. }
+        | Event::GoalEditSeen { .. }
+        | Event::GoalTextReturned
+        | Event::GoalContinued { .. }
+        | Event::GoalReplanned { .. }
+        | Event::GoalCompleted { .. }
+        | Event::GoalArchived
+        | Event::Paused { .. }
+        | Event::Resumed { .. }
+        | Event::TargetVerified { .. }
+        | Event::TargetUnverified
+        | Event::TargetChosen { .. }
+        | Event::LastMergeForgotten
+        | Event::AnswerGiven { .. }
+        | Event::GrantGiven { .. }
+        | Event::GrantConsumed { .. }
+        | Event::RouteGated { .. }
+        | Event::RouteRefused { .. } => {
+            whole(state, event);
+            Ok(())
+        }
+    }
+}
+
+/// What concerns the loop as a whole; each of the rooms below takes up its own events and leaves the others
+/// alone.
+fn whole(state: &mut LoopState, event: &Event) {
+    clock(state, event);
+    goal(state, event);
+    target(&mut state.target, event);
+    route(state, event);
+    match event {
+        Event::PolicyChanged { digest } => state.policy = Some(digest.clone()),
+        Event::AnswerGiven { record } => {
+            state.answers.push(record.clone());
+            let surplus = state.answers.len().saturating_sub(MAX_ANSWERS);
+            state.answers.drain(..surplus);
+        }
+        Event::GrantGiven { grant } => state.grants.push(grant.clone()),
+        Event::GrantConsumed { kind, subject } => {
+            state.grants.retain(|g| g.kind != *kind || g.subject != *subject);
+        }
+        _ => {}
     }
 }
 

@@ -121,7 +121,9 @@ fn proof(task: &Task, event: &Event) -> Result<ReviewedHead, FoldError> {
         return misfit("no review of", &task.id);
     };
     let review = Review { verdict: Verdict::Pass, head: head.clone(), notes: String::new() };
-    let (Some(tip), Some(from)) = (&task.tip, &task.base) else { return misfit("nothing to review in", &task.id) };
+    let (Some(tip), Some(from)) = (&task.tip, &task.base) else {
+        return misfit("nothing to review in", &task.id);
+    };
     if from != base {
         return misfit("the review is of another base in", &task.id);
     }

@@ -179,7 +179,8 @@ fn text(f: &Facts<'_>, answer: Answer) -> String {
 
 /// Where the answer `retry` leads a task.
 pub(super) fn retry_to(f: &Facts<'_>) -> Option<ResumeTo> {
-    f.task.map(|task| if f.hold.kind.retry_redoes_work() { task.restart_point() } else { task.resume_point() })
+    f.task
+        .map(|task| if f.hold.kind.retry_redoes_work() { task.restart_point() } else { task.resume_point() })
 }
 
 fn retry(f: &Facts<'_>) -> String {

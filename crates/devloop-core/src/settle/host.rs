@@ -1,4 +1,5 @@
-//! What the outcome of the host's own operations means: commits, checks, merges, refreshes, verifications, reverts.
+//! What the outcome of the host's own operations means: commits, checks, merges, refreshes, verifications,
+//! reverts.
 
 use alloc::string::{String, ToString};
 
@@ -78,7 +79,13 @@ fn commit_hold(why: CommitFault) -> HoldKind {
     }
 }
 
-pub(super) fn check_ended(view: &View<'_>, draft: &mut Draft, outcome: &Outcome, task: &Task, back: ResumeTo) {
+pub(super) fn check_ended(
+    view: &View<'_>,
+    draft: &mut Draft,
+    outcome: &Outcome,
+    task: &Task,
+    back: ResumeTo,
+) {
     let head = task.tip.clone();
     let known = |commands: &[String]| commands.iter().all(|c| view.state.target.known_red.contains(c));
     match (outcome, head) {
@@ -111,10 +118,8 @@ pub(super) fn merge_ended(view: &View<'_>, draft: &mut Draft, report: &Report, t
     match &report.outcome {
         Outcome::Merged { commit } => {
             draft.event(Event::Merged { task: id.clone(), commit: commit.clone() });
-            draft.event(Event::GrantConsumed {
-                kind: HoldKind::SecurityHighRisk,
-                subject: Subject::Task(id),
-            });
+            draft
+                .event(Event::GrantConsumed { kind: HoldKind::SecurityHighRisk, subject: Subject::Task(id) });
             let checked = view.policy.acceptance != Acceptance::Absent;
             if checked && view.policy.post_merge == PostMerge::Always {
                 let basis = Basis { head: Some(commit.clone()), ..merge_basis(view, task) };
@@ -177,8 +182,16 @@ fn not_merged(
     }
 }
 
-/// The first conflict is worked on again from the new target, with the old change named; the second needs a person.
-fn conflict(view: &View<'_>, draft: &mut Draft, detail: &str, paths: &[String], task: &Task, back: &ResumeTo) {
+/// The first conflict is worked on again from the new target, with the old change named; the second needs a
+/// person.
+fn conflict(
+    view: &View<'_>,
+    draft: &mut Draft,
+    detail: &str,
+    paths: &[String],
+    task: &Task,
+    back: &ResumeTo,
+) {
     if task.counters.conflicts >= AUTO_CONFLICTS {
         let key = task_key(&task.id, HoldKind::MergeConflict);
         draft.hold(view, key, detail, paths, Some(back.clone()));
@@ -186,14 +199,21 @@ fn conflict(view: &View<'_>, draft: &mut Draft, detail: &str, paths: &[String], 
     }
     let old = task.tip.as_ref().map(ToString::to_string).unwrap_or_default();
     let text = alloc::format!(
-        "The target changed the same lines. Do the task again on the new base; the earlier change is commit {old}."
+        "The target changed the same lines. Do the task again on the new base; \
+         the earlier change is commit {old}."
     );
     draft.event(Event::Counted { task: task.id.clone(), counter: Counter::Conflict });
     draft.event(Event::StartedAfresh { task: task.id.clone() });
     moved(draft, task, rework(notes(&text, paths)));
 }
 
-pub(super) fn refresh_ended(view: &View<'_>, draft: &mut Draft, outcome: &Outcome, task: &Task, back: ResumeTo) {
+pub(super) fn refresh_ended(
+    view: &View<'_>,
+    draft: &mut Draft,
+    outcome: &Outcome,
+    task: &Task,
+    back: ResumeTo,
+) {
     match outcome {
         Outcome::Refreshed { head, base } => {
             draft.event(Event::Refreshed { task: task.id.clone(), head: head.clone(), base: base.clone() });
@@ -212,7 +232,13 @@ pub(super) fn refresh_ended(view: &View<'_>, draft: &mut Draft, outcome: &Outcom
     }
 }
 
-pub(super) fn verify_ended(view: &View<'_>, draft: &mut Draft, outcome: &Outcome, lease: &Lease, task: &Task) {
+pub(super) fn verify_ended(
+    view: &View<'_>,
+    draft: &mut Draft,
+    outcome: &Outcome,
+    lease: &Lease,
+    task: &Task,
+) {
     let Some(commit) = lease.basis.head.clone() else { return };
     let known = |commands: &[String]| commands.iter().all(|c| view.state.target.known_red.contains(c));
     match outcome {
@@ -234,7 +260,13 @@ pub(super) fn verify_ended(view: &View<'_>, draft: &mut Draft, outcome: &Outcome
     }
 }
 
-pub(super) fn revert_ended(view: &View<'_>, draft: &mut Draft, outcome: &Outcome, lease: &Lease, task: &Task) {
+pub(super) fn revert_ended(
+    view: &View<'_>,
+    draft: &mut Draft,
+    outcome: &Outcome,
+    lease: &Lease,
+    task: &Task,
+) {
     let back = lease.resume_to.clone().unwrap_or_else(|| task.restart_point());
     match outcome {
         Outcome::Reverted { commit, reapplied } => {

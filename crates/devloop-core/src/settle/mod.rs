@@ -69,8 +69,7 @@ fn usage_event(view: &View<'_>, report: &Report) -> Option<Event> {
         // Tokens without a price: the reserve stays as the assumption, the tokens are kept.
         (None, None) => (entry.amount, Certainty::Assumed),
     };
-    let event =
-        Event::UsageSettled { dispatch: report.dispatch, amount, certainty, tokens: usage.tokens };
+    let event = Event::UsageSettled { dispatch: report.dispatch, amount, certainty, tokens: usage.tokens };
     (certainty > entry.certainty).then_some(event)
 }
 
@@ -184,8 +183,8 @@ fn task_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease
     }
     let back = lease.resume_to.clone().unwrap_or_else(|| task.restart_point());
     let now = Basis::of_task(view.state, view.policy, task);
-    let stale = matches!(lease.op, Op::Review | Op::Check | Op::Merge)
-        && lease.basis.difference(&now).is_some();
+    let stale =
+        matches!(lease.op, Op::Review | Op::Check | Op::Merge) && lease.basis.difference(&now).is_some();
     let landed = matches!(report.outcome, Outcome::Merged { .. } | Outcome::AlreadyMerged { .. });
     if stale && !landed {
         let to = task.tip.clone().map_or(back, |head| ResumeTo::Committed { head });
@@ -212,9 +211,9 @@ pub(super) fn moved(draft: &mut Draft, task: &Task, to: ResumeTo) {
 /// What an outcome says of itself.
 pub(crate) fn detail_of(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Worked { summary }
-        | Outcome::WorkBlocked { summary }
-        | Outcome::WorkFailed { summary } => summary.clone(),
+        Outcome::Worked { summary } | Outcome::WorkBlocked { summary } | Outcome::WorkFailed { summary } => {
+            summary.clone()
+        }
         Outcome::CommitRefused { detail, .. }
         | Outcome::NotMerged { detail, .. }
         | Outcome::NoResult { detail }

@@ -37,10 +37,8 @@ pub(super) fn gate_route(view: &View<'_>, draft: &mut Draft, lease: &Lease, outc
             FailureClass::Overloaded | FailureClass::NetworkDown => {
                 close_until(view, draft, route, None, detail);
             }
-            FailureClass::Task
-            | FailureClass::Deadline
-            | FailureClass::Cancelled
-            | FailureClass::Machine => {}
+            FailureClass::Task | FailureClass::Deadline | FailureClass::Cancelled | FailureClass::Machine => {
+            }
         },
         _ => {}
     }
@@ -52,13 +50,7 @@ fn close(view: &View<'_>, draft: &mut Draft, route: &RouteKey, kind: HoldKind, d
     draft.hold(view, key, detail, &[], None);
 }
 
-fn close_until(
-    view: &View<'_>,
-    draft: &mut Draft,
-    route: &RouteKey,
-    until: Option<WallMs>,
-    detail: &str,
-) {
+fn close_until(view: &View<'_>, draft: &mut Draft, route: &RouteKey, until: Option<WallMs>, detail: &str) {
     let floor = view.now.wall.plus(1_000);
     let at = until.unwrap_or(view.now.wall.plus(ROUTE_PAUSE_MS)).max(floor);
     let gate = Gate::ClosedUntil { at, why: crate::task::clip(detail) };

@@ -141,7 +141,13 @@ fn obstacle(checkout: &Repo, entries: &[Entry], old: &Oid, new: &Oid) -> Result<
     if !paths.is_empty() {
         return Ok(Some(NotReady::InTheWay { checkout: path(), paths }));
     }
-    let dry = checkout.call(["read-tree", "--dry-run", "-m", "-u", old.as_str(), new.as_str()]).run()?;
+    let rehearse = || checkout.call(["read-tree", "--dry-run", "-m", "-u", old.as_str(), new.as_str()]).run();
+    let mut dry = rehearse()?;
+    if dry.code != Some(0) {
+        // Files that were copied or touched look changed until the index is refreshed.
+        refresh(checkout)?;
+        dry = rehearse()?;
+    }
     Ok((dry.code != Some(0))
         .then(|| NotReady::Refused { checkout: path(), said: dry.stderr.text().trim().to_owned() }))
 }
@@ -183,9 +189,16 @@ fn follow(checkout: &Repo, old: &Oid, new: &Oid) -> Result<Option<String>, GitEr
         return Ok(Some(exit.stderr.text().trim().to_owned()));
     }
     // `read-tree` leaves the entries unverified for a moment; a status of the operator's must be clean.
+    refresh(checkout)?;
+    Ok(None)
+}
+
+/// Compares the files with what the index remembers of them; content that differs stays reported as
+/// different.
+fn refresh(checkout: &Repo) -> Result<(), GitError> {
     let refreshed = checkout.call(["update-index", "-q", "--refresh"]).run()?;
     match refreshed.code {
-        Some(0 | 1) => Ok(None),
+        Some(0 | 1) => Ok(()),
         _ => Err(answer("update-index", refreshed.stderr.text().trim())),
     }
 }

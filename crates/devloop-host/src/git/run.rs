@@ -168,8 +168,8 @@ impl Git {
     }
 }
 
-/// The program's own path. Looked up once: a child that is started by its path needs no copy of this process, and
-/// no search, each time.
+/// The program's own path. Looked up once: a child that is started by its path needs no copy of this process,
+/// and no search, each time.
 fn on_search_path(name: &str) -> Option<OsString> {
     let path = std::env::var_os("PATH")?;
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(name));

@@ -79,7 +79,8 @@ struct Run {
 }
 
 impl Run {
-    /// A new run starts from its own state, which is that of the run before when no revision lies between them.
+    /// A new run starts from its own state, which is that of the run before when no revision lies between
+    /// them.
     fn begin(&mut self, head: &TraceHead, core: &mut Core) -> Result<Option<Divergence>, HostError> {
         let before = match self.open {
             true => Some((core.machine.revision()?, core.machine.digest()?)),

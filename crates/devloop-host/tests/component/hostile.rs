@@ -9,7 +9,8 @@ use devloop_testkit::random::Inputs;
 
 use super::{fresh_state, image, roomy};
 
-/// Only a guest that spins has a short deadline: on a busy machine the others must end by their own limit too.
+/// Only a guest that spins has a short deadline: on a busy machine the others must end by their own limit
+/// too.
 fn tight(trouble: &str) -> GuestLimits {
     let deadline = if trouble == "spin" { Duration::from_millis(100) } else { Duration::from_secs(300) };
     GuestLimits { deadline, memory_bytes: 32 << 20, ..roomy() }

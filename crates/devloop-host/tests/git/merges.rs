@@ -48,6 +48,20 @@ fn a_clean_checkout_of_the_target_follows_and_publishing_twice_ends_the_same() {
 }
 
 #[test]
+fn a_checkout_that_was_touched_but_not_changed_follows() {
+    let f = Fixture::new();
+    let (base, head) = f.done(D1, "t1", &[("src/a.txt", "two\n")]);
+    let merged = f.merged(&base, &head, D2, "t1");
+    // The same content in a new file: git's index remembers another inode and time.
+    let path = f.root.join("src/a.txt");
+    let copy = f.root.join("src/copy.txt");
+    fs::copy(&path, &copy).unwrap();
+    fs::rename(&copy, &path).unwrap();
+    assert_eq!(publish(&f.repo, MAIN, &merged, &base, "test").unwrap(), Published::Done);
+    assert_eq!(read(&path), "two\n");
+}
+
+#[test]
 fn a_checkout_that_is_not_clean_keeps_the_branch_where_it_is() {
     let f = Fixture::new();
     let (base, head) = f.done(D1, "t1", &[("new.txt", "x\n"), ("build.log", ""), ("src/a.txt", "two\n")]);

@@ -44,19 +44,6 @@ const RULES: &[Rule] = &[
     ("invariants have tests", invariants::named_tests),
 ];
 
-/// Rules that only warn while the first rooms are being built side by side; the list must end empty.
-const IN_GRACE: &[&str] = &[
-    "WIT digest",
-    "commands in documents",
-    "file length",
-    "line length",
-    "function length",
-    "first line",
-    "no unwrap",
-    "every file is reached",
-    "invariants have tests",
-];
-
 /// Checks every rule; `--fix` first rewrites what is generated, and wraps comments.
 pub fn run(args: &[String]) -> Result<(), String> {
     let root = crate::tools::root();
@@ -74,10 +61,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     for note in sizes::notes(&tree).into_iter().chain(invariants::untested(&tree)) {
         println!("note: {note}");
     }
-    let (warnings, report) = report(&tree);
-    for warning in warnings {
-        println!("warning: {warning}");
-    }
+    let report = report(&tree);
     match report.is_empty() {
         true => {
             println!("tidy: {} rules, {} files, nothing to say", RULES.len(), tree.files().count());
@@ -99,14 +83,12 @@ fn wrap_comments(tree: &Tree, root: &std::path::Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Every finding of every rule, one line each: those that warn, and those that fail.
-fn report(tree: &Tree) -> (Vec<String>, Vec<String>) {
-    let (mut warnings, mut failures) = (Vec::new(), Vec::new());
-    for (name, rule) in RULES {
-        let into = if IN_GRACE.contains(name) { &mut warnings } else { &mut failures };
-        into.extend(rule(tree).iter().map(|finding| format!("{finding} [{name}]")));
-    }
-    (warnings, failures)
+/// Every finding of every rule, one line each.
+fn report(tree: &Tree) -> Vec<String> {
+    let found = RULES
+        .iter()
+        .flat_map(|(name, rule)| rule(tree).into_iter().map(move |finding| format!("{finding} [{name}]")));
+    found.collect()
 }
 
 #[cfg(test)]
@@ -116,7 +98,7 @@ mod tests {
     #[test]
     fn the_tree_is_tidy() {
         let tree = Tree::load(&crate::tools::root()).expect("git and cargo can list the tree");
-        let (_, report) = report(&tree);
+        let report = report(&tree);
         assert!(report.is_empty(), "{}", report.join("\n"));
     }
 

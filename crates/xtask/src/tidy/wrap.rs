@@ -1,8 +1,10 @@
-//! Comments that are too wide, wrapped: rustfmt leaves comments alone. It touches no code and no fenced block.
+//! Comments that are too wide, wrapped: rustfmt leaves comments alone. It touches no code and no fenced
+//! block.
 
 use super::sizes::LINE_CHARS_MAX;
 
-/// The text with its over-long comment lines wrapped; what does not fit flows into the next line of the comment.
+/// The text with its over-long comment lines wrapped; what does not fit flows into the next line of the
+/// comment.
 pub fn wrapped(text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let mut fenced = false;
@@ -82,10 +84,9 @@ mod tests {
             words(30)
         );
         let wide = format!("let x = \"{}\";", words(30));
-        let expected = format!(
-            "    /// {0}\n    /// word word\n    ///\n    /// - {0}\n    ///   word word\n    /// - b\n{wide}",
-            words(20)
-        );
+        let wrapped_text = "    /// {0}\n    /// word word\n".replace("{0}", &words(20));
+        let wrapped_item = "    /// - {0}\n    ///   word word\n".replace("{0}", &words(20));
+        let expected = format!("{wrapped_text}    ///\n{wrapped_item}    /// - b\n{wide}");
         assert_eq!(wrapped(&text), expected);
     }
 
