@@ -93,8 +93,8 @@ fn task_gate(view: &View<'_>, op: Op, task: &Task) -> Option<Admission> {
     if op != Op::Work {
         return None;
     }
-    let others = view.state.tasks.iter().filter(|other| other.id != task.id && other.occupies_paths());
-    let overlap = others.into_iter().find(|other| lists_overlap(&other.allowed_paths, &task.allowed_paths));
+    let mut others = view.occupying.iter().filter(|other| other.id != task.id);
+    let overlap = others.find(|other| lists_overlap(&other.allowed_paths, &task.allowed_paths));
     overlap.map(|other| Admission::Blocked(Obstacle::Overlap(other.id.clone())))
 }
 

@@ -17,17 +17,19 @@ use crate::task::{ResumeTo, Stage, Task, clip};
 use crate::units::UsdMicros;
 
 /// What a decision is made from, in one place.
-#[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) state: &'a LoopState,
     pub(crate) policy: &'a Policy,
     pub(crate) stamp: &'a Stamp,
     pub(crate) now: Now,
+    /// The tasks whose paths are taken: collected once, because every ready task is held against them.
+    pub(crate) occupying: Vec<&'a Task>,
 }
 
 impl<'a> View<'a> {
     pub(crate) fn new(state: &'a LoopState, policy: &'a Policy, stamp: &'a Stamp) -> View<'a> {
-        View { state, policy, stamp, now: stamp.now(state) }
+        let occupying = state.tasks.iter().filter(|task| task.occupies_paths()).collect();
+        View { state, policy, stamp, now: stamp.now(state), occupying }
     }
 }
 

@@ -497,6 +497,14 @@ impl LoopState {
         self.ledger.entries.values().next_back().map_or(fallback, |entry| entry.instance)
     }
 
+    /// Whether the user's checkout matters to the next decision: only a merge that is ready, or a question about the
+    /// checkout, looks at it.
+    #[must_use]
+    pub fn looks_at_checkout(&self) -> bool {
+        let ready = |task: &Task| matches!(task.stage, crate::task::Stage::MergeReady(_));
+        self.has_hold(&Subject::Target, HoldKind::NoProgress) || self.tasks.iter().any(ready)
+    }
+
     /// Model dispatches under lease: what takes worker slots.
     #[must_use]
     pub fn slots_used(&self) -> u32 {

@@ -306,3 +306,24 @@ fn a_checkout_without_a_branch_is_followed_when_it_gets_one() {
     world.branch = "work";
     assert_eq!(world.run(), Reason::StillComplete);
 }
+
+#[test]
+fn a_merge_that_cannot_be_published_asks_after_three_tries_and_says_why() {
+    for (why, asks) in
+        [(MergeFault::LostSwap, "task/a:base_moved"), (MergeFault::Checkout, "task/a:merge_wedged")]
+    {
+        let mut world = World::new(vec![planned("a", &[], "a/**", Risk::Low)], policy(Backend::Scripted));
+        world.script = Box::new(move |effect, _| match effect {
+            Effect::Merge { .. } => {
+                Some(Outcome::NotMerged { why, detail: "in the way".into(), paths: vec!["x".into()] })
+            }
+            _ => None,
+        });
+        assert_eq!(world.run(), Reason::Halted);
+        assert_eq!(world.holds(), [asks]);
+        assert_eq!(world.state.open_holds()[0].1.items, ["x"]);
+        world.script = Box::new(|_, _| None);
+        assert!(matches!(world.answer(Answer::Retry), Reason::Answered { .. }));
+        assert_eq!(world.run(), Reason::StillComplete);
+    }
+}

@@ -93,7 +93,8 @@ impl Observer<'_> {
             (Some(tip), Some(merge)) => tip == merge || self.contains(tip, merge)?,
             _ => true,
         };
-        let on_target = target.is_none() || branch.as_ref() == target;
+        // A status of a large checkout is the dearest part of a look, and only a merge asks for it.
+        let on_target = state.looks_at_checkout() && (target.is_none() || branch.as_ref() == target);
         Ok(RepoSeen {
             remote_default: self.remote_default()?,
             checkout: if on_target { self.checkout()? } else { Checkout::Free },

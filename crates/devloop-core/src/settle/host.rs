@@ -163,9 +163,12 @@ fn not_merged(
             }
             take_host(view, draft, task, Op::Refresh, merge_basis(view, task), Some(back));
         }
+        // A checkout is only looked at while a merge is ready, so the first merge may meet one in the way.
         MergeFault::LostSwap | MergeFault::Checkout => {
             if task.counters.lost_swaps + 1 >= LOST_SWAPS {
-                return hold(draft, HoldKind::BaseMoved);
+                let moved_at_every_try = why == MergeFault::LostSwap;
+                let kind = if moved_at_every_try { HoldKind::BaseMoved } else { HoldKind::MergeWedged };
+                return hold(draft, kind);
             }
             draft.event(Event::Counted { task: task.id.clone(), counter: Counter::LostSwap });
             moved(draft, task, back);
