@@ -49,6 +49,7 @@ pub mod review;
 pub mod settle;
 pub mod state;
 pub mod task;
+pub mod tasks;
 pub mod tier;
 pub mod units;
 pub mod wait;
