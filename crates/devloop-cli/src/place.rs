@@ -61,7 +61,7 @@ pub fn user() -> Result<UserFolder, HostError> {
     UserFolder::from_env(|name| std::env::var(name).ok()).ok_or_else(|| {
         HostError::new(
             ErrorKind::Config,
-            "there is no home folder for the ledger of spend: set DSH_HOME or HOME",
+            "there is no home folder for the ledger of spend: set DSH_HOME or HOME to an absolute path",
         )
     })
 }

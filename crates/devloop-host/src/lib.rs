@@ -17,6 +17,7 @@ pub mod settings;
 pub mod shared;
 pub mod store;
 pub mod supervisor;
+mod told;
 pub mod view;
 pub mod watch;
 pub mod worktree;

@@ -17,12 +17,17 @@ fn project(armed: &Armed) -> String {
     armed.root().to_string_lossy().into_owned()
 }
 
-/// What the other projects of this user have spent and set aside on a day, and the slots they hold.
+/// What the other projects of this user have spent and set aside, and the slots they hold. Of several days
+/// that may be today for this project the dearest counts.
 #[must_use]
-pub fn others(ledger: &Ledger, armed: &Armed, day: u64) -> Others {
-    let sums = ledger.sums(day, Some(&project(armed)));
-    let money = sums.spent_usd_micros.saturating_add(sums.reserved_usd_micros).min(MAX_NUMBER);
-    Others { committed_today: UsdMicros(money), slots: u32::try_from(sums.slots).unwrap_or(u32::MAX) }
+pub fn others(ledger: &Ledger, armed: &Armed, days: impl IntoIterator<Item = u64>) -> Others {
+    let (mut money, mut slots) = (0, 0);
+    for day in days {
+        let sums = ledger.sums(day, Some(&project(armed)));
+        money = sums.spent_usd_micros.saturating_add(sums.reserved_usd_micros).min(MAX_NUMBER).max(money);
+        slots = sums.slots.max(slots);
+    }
+    Others { committed_today: UsdMicros(money), slots: u32::try_from(slots).unwrap_or(u32::MAX) }
 }
 
 /// Records what the decisions reserved and settled.

@@ -12,6 +12,7 @@ use devloop_core::ids::DispatchId;
 use devloop_core::observation::{Observation, Others};
 use devloop_core::policy::Backend;
 use devloop_core::reason::Reason;
+use devloop_core::report::Report;
 use devloop_core::state::{Lease, LoopState};
 use devloop_core::units::WallMs;
 use devloop_wire::config_doc::Config;
@@ -29,6 +30,7 @@ use crate::settings;
 use crate::shared;
 use crate::store::ledger::Ledger;
 use crate::store::{self, Armed, Disk, Identity, Locks, OwnerGuard, UserFolder, Wait, small};
+use crate::told::Told;
 use crate::view::{self, View};
 use crate::watch::Watch;
 use crate::worktree::Worktrees;
@@ -85,6 +87,7 @@ pub struct Supervisor {
     owner: Arc<OwnerGuard>,
     session: Session,
     performer: Performer,
+    told: Arc<Told>,
     config: Config,
     seen: Option<Observation>,
     last: Option<TickReport>,
@@ -127,8 +130,13 @@ impl Supervisor {
             config: settings::effects(&config),
             fence: Arc::new(move || fence.verify().map_err(HostError::from)),
         };
-        let wake = Arc::clone(&options.wake);
-        let performer = Performer::new(Arc::new(setting), Arc::new(move |_| wake()));
+        let (wake, told) = (Arc::clone(&options.wake), Arc::new(Told::default()));
+        let hear = Arc::clone(&told);
+        let on_report = move |report| {
+            hear.add(report);
+            wake();
+        };
+        let performer = Performer::new(Arc::new(setting), Arc::new(on_report));
         remove_leftovers(&performer, &Worktrees::new(&repo), &session.state())?;
         small::write_budget(&disk, &armed, &settings::budget(&config))?;
         if acts(&config) {
@@ -144,6 +152,7 @@ impl Supervisor {
             owner,
             session,
             performer,
+            told,
             config,
             seen,
             last,
@@ -180,8 +189,9 @@ impl Supervisor {
         self.session.sync(&lock)?;
         let guard = lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))?;
         let mut ledger = Ledger::read(&guard, &self.disk)?;
-        let others = shared::others(&ledger, &self.armed, self.session.state().clock.day.0);
-        let seen = self.observer().observe(&self.session.state(), others)?;
+        let others = shared::others(&ledger, &self.armed, self.days());
+        let mut seen = self.observer().observe(&self.session.state(), others)?;
+        self.told.complete(&mut seen.reports);
         let by = format!("loop/{}", self.owner.locks().me().instance);
         let input = Input::Observation(seen.clone());
         let decided = self.session.run(&lock, &input, &by)?;
@@ -192,6 +202,12 @@ impl Supervisor {
         }
         self.seen = Some(seen);
         Ok(decided.decisions)
+    }
+
+    /// The day that money is booked on, and the one that the clock shows: a new project has booked nothing
+    /// yet, and one that rested is days behind until it decides.
+    fn days(&self) -> [u64; 2] {
+        [self.session.state().clock.day.0, self.clock.wall().day().0]
     }
 
     fn observer(&self) -> Observer<'_> {
@@ -226,12 +242,13 @@ impl Supervisor {
     fn drop_settled_reports(&self) -> Result<(), HostError> {
         let Some(seen) = &self.seen else { return Ok(()) };
         let state = self.session.state();
-        for report in &seen.reports {
-            let open = state.leases.get(&report.dispatch).is_some_and(|l| l.epoch == report.epoch);
-            if !open {
-                small::unpark_report(&self.armed, &report.dispatch.to_string())?;
-            }
+        let is_open =
+            |report: &Report| state.leases.get(&report.dispatch).is_some_and(|l| l.epoch == report.epoch);
+        for report in seen.reports.iter().filter(|report| !is_open(report)) {
+            small::unpark_report(&self.armed, &report.dispatch.to_string())?;
         }
+        // One that came after this look was not settled by it, and is looked at next.
+        self.told.forget(|report| seen.reports.contains(report) && !is_open(report));
         Ok(())
     }
 

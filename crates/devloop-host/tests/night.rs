@@ -159,3 +159,48 @@ fn a_loop_that_is_closed_in_the_middle_is_taken_over_by_the_next() {
     assert_eq!(ids.len(), all, "no merge was done twice; {merged} were seen before");
     supervisor.close().expect("close");
 }
+
+/// Hazard 24: what a dispatch reports reaches the state although the inbox takes no file.
+#[test]
+fn a_report_that_cannot_be_parked_is_settled_all_the_same() {
+    let night = Night::new();
+    let elsewhere = tempfile::tempdir().expect("elsewhere");
+    // Nothing is written through a link, so that parking fails as it does on a full disk.
+    std::os::unix::fs::symlink(elsewhere.path(), night.root.path().join(".devloop/inbox")).expect("link");
+    let mut supervisor = night.open();
+    for _ in 0..10 {
+        supervisor.tick().expect("tick");
+        if !supervisor.view().tasks.is_empty() {
+            break;
+        }
+        let _ = night.woken.recv_timeout(Duration::from_secs(5));
+    }
+    assert!(!supervisor.view().tasks.is_empty(), "the plan was lost");
+    assert!(supervisor.view().money.goal.measured > 0, "and so was what it cost");
+    supervisor.close().expect("close");
+    assert_eq!(std::fs::read_dir(elsewhere.path()).expect("read").count(), 0);
+}
+
+/// A project that decides for the first time does not know its day yet; what others spent today still counts.
+#[test]
+fn the_first_beat_of_a_new_project_keeps_the_cap_of_all_projects() {
+    let night = Night::new();
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("time");
+    let day = wall.as_secs() / 86_400;
+    let spent = |dispatch: &str, day: u64| {
+        let entry = serde_json::json!({
+            "project": "/another", "dispatch": dispatch, "certainty": "measured", "usd_micros": 1_000_000_000,
+            "day": day, "slot": false, "owner": null,
+        });
+        format!("{entry}\n")
+    };
+    let folder = night.home.path().join("devloop");
+    std::fs::create_dir(&folder).expect("folder");
+    // Tomorrow's too, should midnight pass meanwhile.
+    std::fs::write(folder.join("ledger.jsonl"), spent("d1", day) + &spent("d2", day + 1)).expect("ledger");
+    let mut supervisor = night.open();
+    let report = supervisor.tick().expect("tick");
+    assert_eq!(report.reason, "wait_shared", "{report:?}");
+    assert!(supervisor.view().running.is_empty(), "nothing was started above the cap");
+    supervisor.close().expect("close");
+}

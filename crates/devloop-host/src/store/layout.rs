@@ -241,13 +241,15 @@ impl UserFolder {
     }
 
     /// `$DSH_HOME/devloop`; without it `~/.dsh/devloop` where a `~/.dsh` exists, else `devloop` in the state
-    /// directory (`$XDG_STATE_HOME` or `~/.local/state`). `None` without any home.
+    /// directory (`$XDG_STATE_HOME` or `~/.local/state`). `None` without any home, or when the one that is
+    /// named is not absolute: it would be another folder for each folder a loop is started in, with a cap of
+    /// its own.
     pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let set = |name: &str| var(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         if let Some(dsh) = set("DSH_HOME") {
-            return Some(UserFolder::at(dsh.join("devloop")));
+            return dsh.is_absolute().then(|| UserFolder::at(dsh.join("devloop")));
         }
-        let home = set("HOME").or_else(|| set("USERPROFILE"));
+        let home = set("HOME").or_else(|| set("USERPROFILE")).filter(|home| home.is_absolute());
         if let Some(dsh) = home.as_ref().map(|h| h.join(".dsh")).filter(|d| d.is_dir()) {
             return Some(UserFolder::at(dsh.join("devloop")));
         }

@@ -110,6 +110,8 @@ fn the_users_folder_follows_dsh_home_then_dsh_then_the_state_directory() {
     let folder = |pairs: &[(&str, &str)]| from(pairs).map(|user| user.folder().to_path_buf());
     assert_eq!(folder(&[]), None);
     assert_eq!(folder(&[("DSH_HOME", "/dsh"), ("HOME", "/h")]), Some("/dsh/devloop".into()));
+    assert_eq!(folder(&[("DSH_HOME", "dsh"), ("HOME", "/h")]), None, "one cap for each folder");
+    assert_eq!(folder(&[("HOME", "h")]), None);
     assert_eq!(folder(&[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]), Some("/s/devloop".into()));
     assert_eq!(folder(&[("HOME", "/h"), ("DSH_HOME", "")]), Some("/h/.local/state/devloop".into()));
     fs::create_dir(home.path().join(".dsh")).unwrap();
