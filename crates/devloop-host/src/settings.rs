@@ -1,12 +1,9 @@
 //! Which configuration is in force: the profile's, the project's file, or the defaults. It must not judge
 //! values.
 
-use std::path::PathBuf;
-
 use devloop_wire::budget_doc;
 use devloop_wire::config_doc::{self, Config};
 
-use crate::effects::EffectConfig;
 use crate::error::{ErrorKind, HostError};
 use crate::files;
 use crate::store::{Armed, Disk};
@@ -43,7 +40,7 @@ pub fn for_command(disk: &Disk, armed: &Armed) -> Result<(Config, Budgets), Host
         return Ok((own, Budgets::Profile));
     }
     let written = disk.read(&armed.budget(), CONFIG_MAX_BYTES)?;
-    match written.and_then(|bytes| limits(&bytes)) {
+    match written.and_then(|bytes| budget_doc::parse(&bytes).ok()) {
         Some(limits) => Ok((Config { limits, ..Config::default() }, Budgets::Profile)),
         None => Ok((Config::default(), Budgets::Default)),
     }
@@ -55,36 +52,15 @@ fn project_file(disk: &Disk, armed: &Armed) -> Result<Option<Config>, HostError>
         return Ok(None);
     }
     let bytes = disk.read(&path, CONFIG_MAX_BYTES)?.unwrap_or_default();
-    config_doc::parse(&bytes).map(Some).map_err(|faults| refuse(&faults, Some(armed)))
+    config_doc::parse(&bytes).map(Some).map_err(|faults| refuse(&faults, armed))
 }
 
-fn refuse(faults: &[config_doc::ConfigFault], armed: Option<&Armed>) -> HostError {
+fn refuse(faults: &[config_doc::ConfigFault], armed: &Armed) -> HostError {
     let text: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    let error = HostError::new(ErrorKind::Config, text.join("; "));
-    match armed {
-        Some(armed) => {
-            let root = armed.root().to_string_lossy().into_owned();
-            error.at(armed.config()).hint(["devloop".to_owned(), "doctor".to_owned(), root])
-        }
-        None => error,
-    }
-}
-
-fn limits(bytes: &[u8]) -> Option<devloop_core::policy::Limits> {
-    budget_doc::parse(bytes).ok()
-}
-
-/// What performing effects needs of it.
-#[must_use]
-pub fn effects(config: &Config) -> EffectConfig {
-    EffectConfig {
-        acceptance: config.acceptance.clone(),
-        check_timeout_ms: u64::from(config.acceptance_timeout_minutes) * 60_000,
-        protected_tests: config.protected_tests.clone(),
-        protected_paths: config.protected_paths.clone(),
-        routes: config.policy().routes,
-        script: config.script.as_ref().map(PathBuf::from),
-    }
+    let root = armed.root().to_string_lossy().into_owned();
+    HostError::new(ErrorKind::Config, text.join("; "))
+        .at(armed.config())
+        .hint(["devloop".to_owned(), "doctor".to_owned(), root])
 }
 
 /// BUDGET.json: the limits in force, under their configuration keys.

@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::clock::{Clock, SystemClock};
 use crate::command::{self, CommandReport};
 use crate::doctor::check_goal;
-use crate::effects::{Performer, Setting};
+use crate::effects::{EffectConfig, Performer, Setting};
 use crate::error::{ErrorKind, HostError};
 use crate::git::{Git, Repo};
 use crate::observe::{Observer, open_repo};
@@ -127,7 +127,7 @@ impl Supervisor {
             repo: repo.clone(),
             armed: armed.clone(),
             disk: disk.clone(),
-            config: settings::effects(&config),
+            config: EffectConfig::from(&config),
             fence: Arc::new(move || fence.verify().map_err(HostError::from)),
         };
         let (wake, told) = (Arc::clone(&options.wake), Arc::new(Told::default()));
