@@ -111,7 +111,9 @@ impl Picture {
             dollars(day.reserved)
         ));
         self.drawn = lines.len();
-        let cut = lines.iter().map(|line| line.chars().take(WIDTH).collect::<String>());
+        // A line break in a title would make the picture taller than what is taken back.
+        let flat = |line: &String| say::clean(&line.replace(['\n', '\t'], " "));
+        let cut = lines.iter().map(|line| flat(line).chars().take(WIDTH).collect::<String>());
         say::raw(&cut.map(|line| say::dim(&line) + "\n").collect::<String>());
     }
 }

@@ -8,9 +8,34 @@ use devloop_host::error::HostError;
 use devloop_host::view::{program, quote};
 use serde_json::{Value, json};
 
+/// The codes that paint a text; no other reaches a terminal.
+const PAINT: [&str; 3] = ["\x1b[0m", "\x1b[1m", "\x1b[2m"];
+
 /// Prints a line. A reader that went away is no failure of ours.
 pub fn line(text: impl Display) {
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
+    let _ = writeln!(std::io::stdout().lock(), "{}", clean(&text.to_string()));
+}
+
+/// A text without what would command a terminal or turn the order of letters around: titles, notes and
+/// summaries are a model's words and could hide a line or forge one.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    let is_bad = |c: char| {
+        let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || c.is_control() && !matches!(c, '\n' | '\t')
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let paint = PAINT.iter().find(|code| rest.starts_with(**code));
+        let taken = paint.map_or(c.len_utf8(), |code| code.len());
+        match paint {
+            Some(code) => out.push_str(code),
+            None => out.push(if is_bad(c) { char::REPLACEMENT_CHARACTER } else { c }),
+        }
+        rest = &rest[taken..];
+    }
+    out
 }
 
 /// Prints without a newline and flushes: parts of a live picture.
@@ -21,7 +46,7 @@ pub fn raw(text: &str) {
 
 /// Prints a remark on standard error.
 pub fn note(text: impl Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", clean(&text.to_string()));
 }
 
 /// Prints a value as JSON.
@@ -136,6 +161,16 @@ mod tests {
             "bad (field budget) (/x/c.json)",
         );
         check(HostError::new(ErrorKind::Config, "/x/c.json is bad").at("/x/c.json"), "/x/c.json is bad");
+    }
+
+    #[test]
+    fn a_models_words_command_no_terminal() {
+        let check = |text: &str, expect: &str| assert_eq!(clean(text), expect, "{text:?}");
+        check("a\tb\nc é", "a\tb\nc é");
+        check("\x1b[1mask\x1b[0m", "\x1b[1mask\x1b[0m");
+        check("x\x1b[8mhidden", "x\u{fffd}[8mhidden");
+        check("\x1b]0;title\x07\r", "\u{fffd}]0;title\u{fffd}\u{fffd}");
+        check("\u{202e}txt\u{9b}2J", "\u{fffd}txt\u{fffd}2J");
     }
 
     #[test]
