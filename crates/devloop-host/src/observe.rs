@@ -13,6 +13,7 @@ use devloop_wire::migrate::Present;
 use crate::clock::{Clock, boot_number};
 use crate::effects::run_record;
 use crate::error::{ErrorKind, HostError};
+use crate::files;
 use crate::git::{Repo, inspect, status};
 use crate::process::tree;
 use crate::store::{self, Armed, Disk, Identity, small};
@@ -94,14 +95,8 @@ impl Observer<'_> {
             _ => true,
         };
         // A status of a large checkout is the dearest part of a look, and only a merge asks for it.
-        let on_target = state.looks_at_checkout() && (target.is_none() || branch.as_ref() == target);
-        Ok(RepoSeen {
-            remote_default: self.remote_default()?,
-            checkout: if on_target { self.checkout()? } else { Checkout::Free },
-            branch,
-            tip,
-            contains_last_merge,
-        })
+        let checkout = if state.looks_at_checkout() { self.checkout(target)? } else { Checkout::Free };
+        Ok(RepoSeen { remote_default: self.remote_default()?, checkout, branch, tip, contains_last_merge })
     }
 
     /// What a state of the earlier plugin is completed with.
@@ -125,15 +120,23 @@ impl Observer<'_> {
         Ok(line.and_then(|full| Branch::parse(full.strip_prefix("refs/remotes/origin/")?).ok()))
     }
 
-    fn checkout(&self) -> Result<Checkout, HostError> {
-        if let Some(operation) = inspect::operation(self.repo) {
-            return Ok(Checkout::Busy { what: operation.to_string() });
+    /// The first work tree that has the target checked out and cannot follow a merge now.
+    fn checkout(&self, target: Option<&Branch>) -> Result<Checkout, HostError> {
+        let wanted = match target {
+            Some(target) => Some(full_ref(target)),
+            None => inspect::current_branch(self.repo)?,
+        };
+        for registered in inspect::worktrees(self.repo)? {
+            let on_it = wanted.is_some() && registered.branch == wanted;
+            let there = files::stamp(&registered.path).is_some_and(|s| s.folder && !s.symlink);
+            if let Some(admin) = registered.admin.filter(|_| on_it && there) {
+                let seen = checkout(&self.repo.pinned(registered.path, admin))?;
+                if seen != Checkout::Free {
+                    return Ok(seen);
+                }
+            }
         }
-        let (paths, total) = status::dirty(self.repo, DIRTY_NAMES)?;
-        if total == 0 {
-            return Ok(Checkout::Free);
-        }
-        Ok(Checkout::Dirty { paths: paths.iter().map(ToString::to_string).collect() })
+        Ok(Checkout::Free)
     }
 
     fn reports(&self) -> Result<Vec<Report>, HostError> {
@@ -160,6 +163,22 @@ impl Observer<'_> {
         let tree = if living || foreign { ProcessTree::Alive } else { ProcessTree::Dead };
         Ok(OrphanSeen { dispatch, tree, run_record: started, saved: None })
     }
+}
+
+/// What is in the way in one work tree.
+fn checkout(tree: &Repo) -> Result<Checkout, HostError> {
+    if let Some(operation) = inspect::operation(tree) {
+        return Ok(Checkout::Busy { what: operation.to_string() });
+    }
+    // An editor's git takes this lock for a moment; a merge that meets it would count as a lost one.
+    if files::stamp(&tree.git_dir().join("index.lock")).is_some() {
+        return Ok(Checkout::Busy { what: "command of another git".into() });
+    }
+    let (paths, total) = status::dirty(tree, DIRTY_NAMES)?;
+    if total == 0 {
+        return Ok(Checkout::Free);
+    }
+    Ok(Checkout::Dirty { paths: paths.iter().map(ToString::to_string).collect() })
 }
 
 /// The full ref of a branch.
@@ -198,4 +217,39 @@ pub fn open_repo(git: &crate::git::Git, armed: &Armed) -> Result<Repo, HostError
 fn is_fatal(problem: &inspect::ArmProblem) -> bool {
     use inspect::ArmProblem as P;
     matches!(problem, P::Root(_) | P::NoCommit | P::DevloopIsSymlink | P::DevloopIsNotAFolder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::demo;
+    use crate::clock::SystemClock;
+    use crate::git::Git;
+    use crate::store::layout;
+
+    #[test]
+    fn every_checkout_of_the_target_is_looked_at_and_a_lock_is_somebody_at_work() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = demo::sample_repo(&dir.path().join("project")).unwrap();
+        let repo = Repo::open(&Git::discover().unwrap(), &root).unwrap().unwrap();
+        let (armed, disk) = (layout::require_armed(&root).unwrap(), Disk::default());
+        let (clock, me) = (SystemClock::new(), Identity::new_instance());
+        let observer = Observer { armed: &armed, disk: &disk, repo: &repo, clock: &clock, me: &me };
+        let target = Branch::parse(demo::BRANCH).unwrap();
+        let look = || observer.checkout(Some(&target)).unwrap();
+        assert_eq!(look(), Checkout::Free);
+        let lock = repo.git_dir().join("index.lock");
+        std::fs::write(&lock, "").unwrap();
+        assert!(matches!(look(), Checkout::Busy { .. }));
+        std::fs::remove_file(&lock).unwrap();
+        // The target moves to another work tree; what stands in the first one is in nobody's way then.
+        repo.call(["checkout", "--quiet", "-b", "mine"]).ok().unwrap();
+        let other = dir.path().join("other");
+        let add = ["worktree", "add", "--quiet", other.to_str().unwrap(), demo::BRANCH];
+        repo.call(add).ok().unwrap();
+        std::fs::write(root.join("README.md"), "mine").unwrap();
+        assert_eq!(look(), Checkout::Free);
+        std::fs::write(other.join("README.md"), "mine too").unwrap();
+        assert_eq!(look(), Checkout::Dirty { paths: vec!["README.md".into()] });
+    }
 }

@@ -1,6 +1,7 @@
 //! The one loop of a project: owns OWNER, beats, and performs what was decided after it is durable. It
 //! decides nothing.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,8 +24,9 @@ use crate::command::{self, CommandReport};
 use crate::doctor::check_goal;
 use crate::effects::{EffectConfig, Performer, Setting};
 use crate::error::{ErrorKind, HostError};
+use crate::files;
 use crate::git::{Git, Repo};
-use crate::observe::{Observer, open_repo};
+use crate::observe::{self, Observer, open_repo};
 use crate::session::Session;
 use crate::settings;
 use crate::shared;
@@ -137,10 +139,11 @@ impl Supervisor {
             wake();
         };
         let performer = Performer::new(Arc::new(setting), Arc::new(on_report));
-        remove_leftovers(&performer, &Worktrees::new(&repo), &session.state())?;
+        remove_leftovers(&performer, &Worktrees::new(&repo), &armed, &session.state())?;
         small::write_budget(&disk, &armed, &settings::budget(&config))?;
         if acts(&config) {
             Worktrees::new(&repo).exclude_devloop()?;
+            remove_merged_branches(&Worktrees::new(&repo), &session.state());
         }
         let watch = Watch::start(&armed, options.wake);
         let (seen, last) = (None, None);
@@ -334,22 +337,33 @@ impl Supervisor {
     }
 }
 
-/// Worktrees whose dispatch is over: an earlier loop died between the commit and the removal. Unseen work is
-/// saved.
+/// What is left of dispatches that are over: an earlier loop died between the commit and the removal. Unseen
+/// work is saved.
 fn remove_leftovers(
     performer: &Performer,
     worktrees: &Worktrees,
+    armed: &Armed,
     state: &LoopState,
 ) -> Result<(), HostError> {
-    let needed = |dispatch: DispatchId| {
-        let uses = |lease: &Lease| lease.worktree == Some(dispatch);
-        state.leases.contains_key(&dispatch) || state.leases.values().any(uses)
+    let needed = |dispatch: &DispatchId| {
+        let uses = |lease: &Lease| lease.worktree == Some(*dispatch);
+        state.leases.contains_key(dispatch) || state.leases.values().any(uses)
     };
     let owners = worktrees.list()?.into_iter().filter_map(|listed| listed.owner);
-    owners
-        .filter(|d| !needed(*d))
-        .for_each(|dispatch| performer.perform(Effect::RemoveWorktree { dispatch }));
+    let runs = files::list_names(&armed.runs()).unwrap_or_default();
+    let runs = runs.iter().filter_map(|name| DispatchId::parse(name.to_str()?.strip_suffix(".json")?).ok());
+    let over: BTreeSet<DispatchId> = owners.chain(runs).filter(|dispatch| !needed(dispatch)).collect();
+    over.into_iter().for_each(|dispatch| performer.perform(Effect::RemoveWorktree { dispatch }));
     Ok(())
+}
+
+/// Branches of finished tasks that the target contains and an earlier loop had no time to delete.
+fn remove_merged_branches(worktrees: &Worktrees, state: &LoopState) {
+    let Some(target) = &state.target.branch else { return };
+    for task in state.tasks.iter().filter(|task| task.is_done()) {
+        // One that is still checked out waits for the next start.
+        drop(worktrees.delete_branch_if_contained(&task.id, &observe::full_ref(target)));
+    }
 }
 
 /// Whether any route would touch more than `.devloop/`.

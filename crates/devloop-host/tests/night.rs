@@ -204,3 +204,24 @@ fn the_first_beat_of_a_new_project_keeps_the_cap_of_all_projects() {
     assert!(supervisor.view().running.is_empty(), "nothing was started above the cap");
     supervisor.close().expect("close");
 }
+
+/// What a loop that died between a merge's record and its tidying left is taken away by the next one.
+#[test]
+fn leftovers_of_a_loop_that_died_after_a_merge_go_at_the_next_start() {
+    let night = Night::new();
+    let mut supervisor = night.open();
+    while supervisor.view().tasks.iter().all(|task| task.stage != "merged") {
+        let _ = night.settle(&mut supervisor);
+    }
+    let merged = supervisor.view().tasks.into_iter().find(|task| task.stage == "merged").expect("one").id;
+    supervisor.close().expect("close");
+    let branch = format!("devloop/{merged}");
+    night.git(&["branch", &branch, "work"]);
+    night.git(&["branch", "devloop/mine", "work"]);
+    let record = night.root.path().join(".devloop/runs/d1.json");
+    std::fs::write(&record, "half").expect("record");
+    night.open().close().expect("close");
+    assert_eq!(night.git(&["branch", "--list", &branch]), "");
+    assert_ne!(night.git(&["branch", "--list", "devloop/mine"]), "", "no task's");
+    assert!(!record.exists());
+}

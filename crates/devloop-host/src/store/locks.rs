@@ -163,7 +163,12 @@ impl OwnerGuard {
     /// because only then nobody else can be writing one.
     pub fn sweep(&self, _lock: &LockGuard<'_>) -> StoreResult<usize> {
         let mut removed = 0;
-        for folder in [self.locks.armed.folder().to_path_buf(), self.locks.armed.journal()] {
+        let armed = &self.locks.armed;
+        for folder in [armed.folder().to_path_buf(), armed.journal(), armed.inbox(), armed.runs()] {
+            // Nothing is removed through a link.
+            if fs::symlink_metadata(&folder).is_ok_and(|meta| meta.is_symlink()) {
+                continue;
+            }
             let entries = match fs::read_dir(&folder) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(StoreError::io("list", &folder))?,

@@ -195,10 +195,19 @@ fn leftover_temporary_files_are_swept_and_others_stay() {
     let folder = project.armed.folder();
     fs::write(folder.join(".STATE.json.abc.devloop-tmp"), "half").unwrap();
     fs::write(folder.join(".hidden"), "mine").unwrap();
+    fs::create_dir(project.armed.inbox()).unwrap();
+    fs::write(project.armed.inbox().join(".d1.json.abc.devloop-tmp"), "half").unwrap();
+    fs::write(project.armed.inbox().join("d2.json"), "{}").unwrap();
+    let elsewhere = project.temp.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join(".x.devloop-tmp"), "theirs").unwrap();
+    symlink(&elsewhere, project.armed.runs()).unwrap();
     let owner = project.locks().own(Wait::ONCE).unwrap();
     let lock = owner.lock(Wait::ONCE).unwrap();
-    assert_eq!(owner.sweep(&lock).unwrap(), 1);
+    assert_eq!(owner.sweep(&lock).unwrap(), 2);
     assert!(folder.join(".hidden").exists() && project.armed.goal().exists());
+    assert!(project.armed.inbox().join("d2.json").exists());
+    assert!(elsewhere.join(".x.devloop-tmp").exists(), "nothing is removed through a link");
 }
 
 #[test]
