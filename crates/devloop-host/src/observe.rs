@@ -6,7 +6,7 @@ use devloop_core::observation::{
     Checkout, GoalSeen, Observation, OrphanSeen, Others, ProcessTree, RepoSeen, Stamp,
 };
 use devloop_core::report::Report;
-use devloop_core::state::{LoopState, Owner};
+use devloop_core::state::{LoopState, Op, Owner};
 use devloop_wire::json;
 use devloop_wire::migrate::Present;
 
@@ -63,15 +63,16 @@ impl Observer<'_> {
     /// # Errors
     /// When the repository or a file cannot be read at all.
     pub fn observe(&self, state: &LoopState, others: Others) -> Result<Observation, HostError> {
+        let reports = self.reports()?;
         Ok(Observation {
             stamp: self.stamp(),
             goal: self.goal()?,
-            repo: self.repo(state)?,
+            repo: self.repo(state, &reports)?,
             free_disk_bytes: store::reserve::free_bytes(self.armed.folder())?
                 .unwrap_or(devloop_core::units::MAX_NUMBER)
                 .min(devloop_core::units::MAX_NUMBER),
             others,
-            reports: self.reports()?,
+            reports,
             orphans: self.orphans(state)?,
         })
     }
@@ -83,7 +84,7 @@ impl Observer<'_> {
         })
     }
 
-    fn repo(&self, state: &LoopState) -> Result<RepoSeen, HostError> {
+    fn repo(&self, state: &LoopState, reports: &[Report]) -> Result<RepoSeen, HostError> {
         let branch = inspect::current_branch(self.repo)?.and_then(|full| short(&full));
         let target = state.target.branch.as_ref();
         let tip = match target {
@@ -94,8 +95,14 @@ impl Observer<'_> {
             (Some(tip), Some(merge)) => tip == merge || self.contains(tip, merge)?,
             _ => true,
         };
-        // A status of a large checkout is the dearest part of a look, and only a merge asks for it.
-        let checkout = if state.looks_at_checkout() { self.checkout(target)? } else { Checkout::Free };
+        // A status of a large checkout is the dearest part of a look, and only a merge asks for it: one that
+        // is ready, or one that these reports make ready in the same beat.
+        let leads_to_merge = |report: &Report| {
+            let lease = state.leases.get(&report.dispatch);
+            lease.is_some_and(|lease| matches!(lease.op, Op::Review | Op::Merge | Op::Refresh))
+        };
+        let asked = state.looks_at_checkout() || reports.iter().any(leads_to_merge);
+        let checkout = if asked { self.checkout(target)? } else { Checkout::Free };
         Ok(RepoSeen { remote_default: self.remote_default()?, checkout, branch, tip, contains_last_merge })
     }
 

@@ -225,3 +225,20 @@ fn leftovers_of_a_loop_that_died_after_a_merge_go_at_the_next_start() {
     assert_ne!(night.git(&["branch", "--list", "devloop/mine"]), "", "no task's");
     assert!(!record.exists());
 }
+
+/// A checkout that is dirty when the review ends keeps the merge waiting; it is no merge that failed.
+#[test]
+fn a_dirty_checkout_waits_and_asks_nothing() {
+    let night = Night::new();
+    std::fs::write(night.root.path().join("README.md"), "mine\n").expect("edit");
+    let mut supervisor = night.open();
+    let report = night.settle(&mut supervisor);
+    let view = supervisor.view();
+    let asked: Vec<&str> = view.questions.iter().map(|question| question.key.as_str()).collect();
+    let failed = |key: &&str| key.ends_with(":merge_wedged") || key.ends_with(":base_moved");
+    assert!(!asked.iter().any(failed), "{asked:?}");
+    assert!(view.tasks.iter().any(|task| task.stage == "merge ready"), "{report:?} {:?}", view.tasks);
+    let text = std::fs::read_to_string(night.root.path().join("README.md")).expect("read");
+    assert_eq!(text, "mine\n");
+    supervisor.close().expect("close");
+}
