@@ -68,11 +68,12 @@ pub struct Scope {
 
 impl Scope {
     /// Compiles the patterns. `*` stays inside one folder, `**` crosses folders; a pattern without any
-    /// glob character, or one that ends in `/`, also covers everything below it.
+    /// glob character, or one that ends in `/`, also covers everything below it. Brackets are a choice of
+    /// characters and also stand for themselves: `app/[id]/page.tsx` is a name that people give to files.
     ///
     /// # Errors
-    /// The first pattern that is empty, starts with `!` or `/`, holds `..`, a backslash or a NUL, or is
-    /// no glob.
+    /// The first pattern that is empty, starts with `!` or `/`, has a part `..`, holds a backslash or a NUL,
+    /// or is no glob.
     pub fn new<A: AsRef<str>, F: AsRef<str>>(allowed: &[A], forbidden: &[F]) -> Result<Self, ScopeError> {
         Ok(Scope { allowed: compile(allowed)?, forbidden: compile(forbidden)? })
     }
@@ -121,7 +122,7 @@ fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<GlobSet, ScopeError> {
             p if p.starts_with('!') => Some("a negation would widen the scope"),
             p if p.starts_with('/') => Some("it must be relative to the root"),
             p if p.contains('\\') || p.contains('\0') => Some("it holds a backslash or a NUL"),
-            p if p.split('/').any(|part| part == "..") || p.contains("..") => Some("it holds '..'"),
+            p if p.split('/').any(|part| part == "..") => Some("it holds '..'"),
             _ => None,
         };
         if let Some(why) = why {
@@ -135,9 +136,20 @@ fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<GlobSet, ScopeError> {
                 .build()
                 .map_err(|e| refuse(pattern, &e.kind().to_string()))
         };
-        set.add(glob(plain)?);
-        if pattern.ends_with('/') || !plain.contains(['*', '?', '[', '{']) {
-            set.add(glob(&format!("{plain}/**"))?);
+        let literal = plain.contains('[').then(|| plain.replace('[', "[[]"));
+        for text in literal.as_deref().into_iter().chain([plain]) {
+            match glob(text) {
+                Ok(one) => {
+                    set.add(one);
+                }
+                // Brackets that are no choice of characters only stand for themselves.
+                Err(_) if literal.is_some() && text == plain => continue,
+                Err(refused) => return Err(refused),
+            }
+            let is_plain = !text.contains(['*', '?', '{']) && (text != plain || literal.is_none());
+            if pattern.ends_with('/') || is_plain {
+                set.add(glob(&format!("{text}/**"))?);
+            }
         }
     }
     set.build().map_err(|e| refuse(e.glob().unwrap_or(""), &e.kind().to_string()))
@@ -174,6 +186,21 @@ mod tests {
         check(&[], &[], "a", Some(Offence::NotAllowed));
     }
 
+    /// Routers of web frameworks name files with brackets and dots.
+    #[test]
+    fn brackets_stand_for_themselves_too() {
+        check(&["app/[id]/page.tsx"], &[], "app/[id]/page.tsx", None);
+        check(&["app/[id]/page.tsx"], &[], "app/i/page.tsx", None);
+        check(&["app/[id]/page.tsx"], &[], "app/x/page.tsx", Some(Offence::NotAllowed));
+        check(&["app/[...slug]/**"], &[], "app/[...slug]/a/page.tsx", None);
+        check(&["app/[[...slug]]"], &[], "app/[[...slug]]/page.tsx", None);
+        check(&["app/[...slug]/*.ts"], &[], "app/other/a.ts", Some(Offence::NotAllowed));
+        check(&["src/[a-c].rs"], &[], "src/b.rs", None);
+        check(&["src/[a-c].rs"], &[], "src/b.rs/x", Some(Offence::NotAllowed));
+        check(&["src/["], &[], "src/[", None);
+        check(&["**"], &["app/[id]"], "app/[id]/x", Some(Offence::Forbidden));
+    }
+
     #[test]
     fn links_and_repositories_inside_are_refused_but_a_link_may_be_deleted() {
         let scope = Scope::new(&["**"], &[] as &[&str]).unwrap();
@@ -187,7 +214,7 @@ mod tests {
     /// Rule 111: what could widen the scope is refused, not interpreted.
     #[test]
     fn patterns_that_could_widen_the_scope_are_refused() {
-        for bad in ["", "!src", "/src", "../x", "a/../b", "a..b", "a\\b", "[", "a\0b"] {
+        for bad in ["", "!src", "/src", "../x", "a/../b", "..", "a\\b", "{", "a\0b"] {
             assert!(Scope::new(&[bad], &[] as &[&str]).is_err(), "{bad:?}");
             assert!(Scope::new(&["src"], &[bad]).is_err(), "{bad:?}");
         }
