@@ -4,7 +4,7 @@
 #[macro_export]
 macro_rules! event_shapes {
     ($record:ident $variant:ident $proof:ident $wit:ident) => {
-        $variant!($wit, event::Counter { Conflict, LostSwap });
+        $variant!($wit, event::Counter { Conflict, LostSwap, Orphan });
         $variant!($wit, event::Event {
             ClockAnchored { wall, awake, active } as EventClockAnchored,
             ClockStepped { wall, awake, active } as EventClockStepped, DayRolled { day },

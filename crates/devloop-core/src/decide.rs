@@ -13,6 +13,7 @@ use crate::hold::{HoldKey, HoldKind, Subject};
 use crate::observation::{Checkout, GoalSeen, Observation, Stamp};
 use crate::obstacle::Obstacle;
 use crate::policy::{Acceptance, Policy};
+use crate::question::goal_branch;
 use crate::reason::Reason;
 use crate::settle::{has_approval, lift_caps, settle, take_host};
 use crate::state::{LoopState, Op, Phase, Planning};
@@ -142,7 +143,14 @@ fn target(view: &View<'_>, seen: &Observation) -> Option<Decision> {
     let kind = match &target.branch {
         None if seen.repo.branch.is_some() => return found_target(view, seen),
         None => HoldKind::MergeDetachedHead,
-        Some(_) if seen.repo.tip.is_none() => return None,
+        Some(branch) if seen.repo.tip.is_none() => {
+            // Only the loop's own branch is made by the loop; one that a person deleted is a person's matter.
+            if branch.as_str() == goal_branch(view.state) {
+                return None;
+            }
+            let key = HoldKey { subject: Subject::Target, kind: HoldKind::MergeDetachedHead };
+            return open(view, key, &alloc::format!("the target branch {branch} is gone"));
+        }
         Some(branch) => {
             let granted = grants(view.state, HoldKind::MergeOntoTrunk, view.stamp.owner.instance) > 0;
             if !granted && view.policy.is_trunk(branch, seen.repo.remote_default.as_ref()) {
@@ -181,7 +189,8 @@ fn open(view: &View<'_>, key: HoldKey, detail: &str) -> Option<Decision> {
 fn withdraw(view: &View<'_>, seen: &Observation) -> Option<Decision> {
     let gone = |kind: HoldKind| match kind {
         HoldKind::NoProgress => seen.repo.checkout == Checkout::Free,
-        HoldKind::TargetRewound => seen.repo.contains_last_merge,
+        HoldKind::TargetRewound => seen.repo.contains_last_merge && seen.repo.tip.is_some(),
+        HoldKind::MergeDetachedHead => view.state.target.branch.is_some() && seen.repo.tip.is_some(),
         _ => false,
     };
     let held = view.state.holds.iter().find(|h| h.subject == Subject::Target && gone(h.hold.kind))?;

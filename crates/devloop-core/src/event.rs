@@ -365,5 +365,7 @@ data! {
         Conflict,
         /// A merge that lost the swap of the target.
         LostSwap,
+        /// A dispatch whose owner died while it ran: its attempt was returned, its money is kept.
+        Orphan,
     }
 }

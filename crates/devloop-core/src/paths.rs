@@ -8,7 +8,25 @@ use alloc::string::String;
 pub fn pattern_fault(glob: &str) -> Option<&'static str> {
     let relative = !glob.starts_with(['!', '/']) && !glob.split('/').any(|part| part == "..");
     let sane = !glob.trim().is_empty() && glob.chars().count() <= 1024 && !glob.contains(['\0', '\\']);
-    (!relative || !sane).then_some("a relative glob without '..', a leading '!' or '/'")
+    if !relative || !sane {
+        return Some("a relative glob without '..', a leading '!' or '/'");
+    }
+    if !braces_close(glob) {
+        return Some("a glob whose braces close");
+    }
+    // Nothing in these is ever committed, so that the work would be paid for in vain.
+    let first = glob.split('/').next().unwrap_or(glob).to_lowercase();
+    matches!(first.as_str(), ".git" | ".devloop").then_some("a glob outside .git and .devloop")
+}
+
+/// Whether every brace is closed and none closes what was not opened.
+fn braces_close(glob: &str) -> bool {
+    let depth = glob.chars().try_fold(0u32, |depth, c| match c {
+        '{' => depth.checked_add(1),
+        '}' => depth.checked_sub(1),
+        _ => Some(depth),
+    });
+    depth == Some(0)
 }
 
 /// The part of a glob before its first wildcard, case-folded: file systems that fold case exist.
@@ -47,10 +65,12 @@ mod tests {
 
     #[test]
     fn patterns_that_could_widen_a_scope_are_refused() {
-        for bad in ["", " ", "!a", "/a", "..", "a/../b", "a\0b", "a\\b"] {
+        for bad in
+            ["", " ", "!a", "/a", "..", "a/../b", "a\0b", "a\\b", "src/{", "a}", ".git/**", ".Devloop/x"]
+        {
             assert!(pattern_fault(bad).is_some(), "{bad:?}");
         }
-        for good in ["**", "src/*.rs", "a..b", "...", "src/{a,b}/**"] {
+        for good in ["**", "src/*.rs", "a..b", "...", "src/{a,b}/**", ".github/**", ".gitignore"] {
             assert!(pattern_fault(good).is_none(), "{good:?}");
         }
     }

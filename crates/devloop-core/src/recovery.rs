@@ -4,7 +4,7 @@
 use crate::decide::Decision;
 use crate::draft::{Draft, View, effect_of};
 use crate::effect::Effect;
-use crate::event::Event;
+use crate::event::{Counter, Event};
 use crate::hold::Subject;
 use crate::ids::DispatchId;
 use crate::observation::{Observation, OrphanSeen, ProcessTree};
@@ -37,10 +37,15 @@ fn orphan(view: &View<'_>, dispatch: DispatchId, lease: &Lease, seen: &OrphanSee
         draft.effect(Effect::Cancel { dispatch });
         return Some(draft.done(Reason::OrphanAlive { subject: lease.subject.clone() }));
     }
-    if !seen.run_record {
+    if seen.run_record {
+        // It may have worked: its money stays. That its owner died is not the task's failure.
+        draft.events.extend(assume(view, dispatch));
+        draft.event(Event::AttemptReturned { dispatch });
+        if let Subject::Task(id) = &lease.subject {
+            draft.event(Event::Counted { task: id.clone(), counter: Counter::Orphan });
+        }
+    } else {
         draft.event(Event::DispatchOrphaned { dispatch });
-    } else if let Some(event) = assume(view, dispatch) {
-        draft.event(event);
     }
     draft.event(Event::LeaseEnded { dispatch, at: view.now.active });
     match &lease.subject {

@@ -12,6 +12,7 @@ use crate::ids::{DispatchId, TaskId};
 use crate::observation::{Observation, Stamp};
 use crate::obstacle::{Obstacle, Waker};
 use crate::policy::Policy;
+use crate::question::goal_branch;
 use crate::reason::{Reason, WaitWhy};
 use crate::state::{LoopState, Op, Planning};
 use crate::task::{ReviewRun, Stage, Task};
@@ -159,6 +160,7 @@ pub(crate) fn wait(view: &View<'_>, seen: &Observation) -> Decision {
     let mut draft = ending(view);
     if seen.repo.tip.is_none()
         && let Some(branch) = &view.state.target.branch
+        && branch.as_str() == goal_branch(view.state)
     {
         draft.effect(Effect::CreateTarget { branch: branch.clone() });
         return draft.done(Reason::Wait { why: WaitWhy::Shared, until });

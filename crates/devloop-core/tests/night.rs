@@ -327,3 +327,31 @@ fn a_merge_that_cannot_be_published_asks_after_three_tries_and_says_why() {
         assert_eq!(world.run(), Reason::StillComplete);
     }
 }
+
+#[test]
+fn a_stop_of_the_loop_is_not_the_tasks_failure() {
+    let mut world = World::new(vec![planned("a", &[], "a/**", Risk::Low)], policy(Backend::Scripted));
+    let mut stops = 8;
+    world.script = Box::new(move |effect, _| {
+        task_of(effect)?;
+        stops -= 1;
+        let class = FailureClass::Cancelled;
+        (stops >= 0).then(|| Outcome::Failed { class, detail: "the loop was stopped".into() })
+    });
+    assert_eq!(world.run(), Reason::StillComplete, "{:?}", world.holds());
+    let counters = &world.state.tasks.iter().next().expect("a").counters;
+    assert_eq!((counters.attempts, counters.review_cycles), (1, 1));
+}
+
+#[test]
+fn a_target_that_was_deleted_is_not_made_again_without_asking() {
+    let mut world = World::new(two(), policy(Backend::Scripted));
+    while world.state.tasks.is_empty() {
+        world.tick();
+    }
+    world.tip = 0;
+    assert_eq!(world.run_to_halt(), ["target:merge_detached_head"]);
+    assert!(world.state.open_holds()[0].1.detail.contains("work is gone"));
+    world.tip = 1;
+    assert_eq!(world.run(), Reason::StillComplete, "it goes on when the branch is back");
+}

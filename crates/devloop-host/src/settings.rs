@@ -58,9 +58,11 @@ fn project_file(disk: &Disk, armed: &Armed) -> Result<Option<Config>, HostError>
 fn refuse(faults: &[config_doc::ConfigFault], armed: &Armed) -> HostError {
     let text: Vec<String> = faults.iter().map(ToString::to_string).collect();
     let root = armed.root().to_string_lossy().into_owned();
-    HostError::new(ErrorKind::Config, text.join("; "))
-        .at(armed.config())
-        .hint(["devloop".to_owned(), "doctor".to_owned(), root])
+    HostError::new(ErrorKind::Config, text.join("; ")).at(armed.config()).hint([
+        "devloop".to_owned(),
+        "doctor".to_owned(),
+        root,
+    ])
 }
 
 /// BUDGET.json: the limits in force, under their configuration keys.

@@ -127,7 +127,7 @@ impl World {
             goal: GoalSeen::Present(digest(7)),
             repo: RepoSeen {
                 branch: Branch::parse(self.branch).ok(),
-                tip: Some(oid(self.tip)),
+                tip: (self.tip > 0).then(|| oid(self.tip)),
                 remote_default: None,
                 checkout: Checkout::Free,
                 contains_last_merge: true,
@@ -204,6 +204,17 @@ impl World {
             }
         }
         panic!("the night does not end");
+    }
+
+    /// Ticks until nothing runs any more; the open holds.
+    pub fn run_to_halt(&mut self) -> Vec<String> {
+        for _ in 0..50 {
+            self.tick();
+            if self.state.leases.is_empty() && self.queue.is_empty() {
+                break;
+            }
+        }
+        self.holds()
     }
 
     pub fn say(&mut self, wish: Wish) -> Reason {

@@ -88,6 +88,7 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
         Event::Counted { counter, .. } => match counter {
             Counter::Conflict => task.counters.conflicts += 1,
             Counter::LostSwap => task.counters.lost_swaps += 1,
+            Counter::Orphan => task.counters.orphans += 1,
         },
         Event::CountersReset { .. } => {
             let replans = task.counters.replans;

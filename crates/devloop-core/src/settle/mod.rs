@@ -17,7 +17,7 @@ use crate::ids::DispatchId;
 use crate::ledger::Certainty;
 use crate::observation::Observation;
 use crate::reason::Reason;
-use crate::report::{CheckOutcome, Outcome, Report};
+use crate::report::{CheckOutcome, FailureClass, Outcome, Report};
 use crate::state::{Lease, Op};
 use crate::task::{ResumeTo, Task};
 use crate::units::UsdMicros;
@@ -86,7 +86,7 @@ fn end(view: &View<'_>, report: &Report, lease: &Lease) -> Decision {
     }
     let ended = Event::LeaseEnded { dispatch: report.dispatch, at: view.now.active };
     if let (Outcome::Failed { class, .. }, true) = (&report.outcome, lease.op.is_model())
-        && class.is_route()
+        && (class.is_route() || *class == FailureClass::Cancelled)
     {
         draft.event(Event::AttemptReturned { dispatch: report.dispatch });
     }

@@ -65,6 +65,7 @@ pub(super) fn work_ended(
     task: &Task,
     back: ResumeTo,
 ) {
+    let used_up = task.counters.attempts >= view.policy.limits.task_attempts;
     let hold = |draft: &mut Draft, kind, detail: &str| {
         draft.hold(view, task_key(&task.id, kind), detail, &[], Some(back.clone()));
     };
@@ -85,13 +86,24 @@ pub(super) fn work_ended(
         Outcome::WorkBlocked { summary } => hold(draft, HoldKind::BlockedTask, summary),
         Outcome::WorkFailed { summary } => hold(draft, HoldKind::RepeatedTestFailure, summary),
         Outcome::NoResult { detail } => hold(draft, HoldKind::MissingAgentResult, detail),
+        Outcome::Refused { detail } if refused_too_often(view, task) => {
+            hold(draft, HoldKind::DispatchRefused, detail);
+        }
         Outcome::Refused { .. } => moved(draft, task, back),
         Outcome::Failed { class: FailureClass::Task, detail } => {
             moved(draft, task, rework(crate::task::clip(detail)));
         }
+        Outcome::Failed { class: FailureClass::Deadline | FailureClass::Machine, detail } if used_up => {
+            hold(draft, HoldKind::BackendFailed, detail);
+        }
         Outcome::Failed { .. } => moved(draft, task, back),
         other => hold(draft, HoldKind::InvalidAgentResult, &detail_of(other)),
     }
+}
+
+/// This refusal is the last one the circuit allows: asked here, while the reason is known.
+fn refused_too_often(view: &View<'_>, task: &Task) -> bool {
+    task.counters.refusals + 1 >= view.policy.limits.refusals
 }
 
 pub(super) fn review_ended(
@@ -109,8 +121,13 @@ pub(super) fn review_ended(
     match &report.outcome {
         Outcome::Reviewed(review) => judge_review(view, draft, review, lease, task, back),
         Outcome::NoResult { detail } => hold(draft, HoldKind::MissingAgentResult, detail, back),
+        Outcome::Refused { detail } if refused_too_often(view, task) => {
+            hold(draft, HoldKind::DispatchRefused, detail, back);
+        }
         Outcome::Refused { .. } => moved(draft, task, back),
-        Outcome::Failed { class, .. } if class.is_route() => moved(draft, task, back),
+        Outcome::Failed { class, .. } if class.is_route() || *class == FailureClass::Cancelled => {
+            moved(draft, task, back);
+        }
         Outcome::Failed { detail, .. } if used_up => hold(draft, HoldKind::BackendFailed, detail, back),
         Outcome::Failed { .. } => moved(draft, task, back),
         other => hold(draft, HoldKind::InvalidAgentResult, &detail_of(other), back),

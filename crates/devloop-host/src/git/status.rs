@@ -93,6 +93,36 @@ pub fn dirty(repo: &Repo, limit: usize) -> Result<(Vec<RepoPath>, usize), GitErr
 pub struct Snapshot {
     head: String,
     entries: BTreeMap<RepoPath, (bool, Option<Stamp>)>,
+    /// What the operator's next git command would obey: the configuration and the hooks.
+    obeyed: BTreeMap<RepoPath, Vec<u8>>,
+}
+
+/// Largest configuration that is compared, in bytes.
+const CONFIG_BYTES: u64 = 1024 * 1024;
+
+/// The repository's configuration without its `[branch]` sections, which everyday commands write, and its
+/// hooks.
+fn obeyed(repo: &Repo) -> BTreeMap<RepoPath, Vec<u8>> {
+    let config = files::read_bytes(&repo.common_dir().join("config"), CONFIG_BYTES).unwrap_or_default();
+    let mut kept = Vec::new();
+    let mut inside_branch = false;
+    for line in config.split_inclusive(|b| *b == b'\n') {
+        let start = line.trim_ascii_start();
+        if start.starts_with(b"[") {
+            inside_branch = start.to_ascii_lowercase().starts_with(b"[branch ");
+        }
+        if !inside_branch {
+            kept.extend_from_slice(line);
+        }
+    }
+    let mut found = BTreeMap::from([(RepoPath::new(".git/config"), kept)]);
+    let hooks = repo.common_dir().join("hooks");
+    for name in files::list_names(&hooks).unwrap_or_default() {
+        let stamp = format!("{:?}", files::stamp(&hooks.join(&name)));
+        let path = format!(".git/hooks/{}", name.to_string_lossy());
+        found.insert(RepoPath::new(path), stamp.into_bytes());
+    }
+    found
 }
 
 /// Takes a snapshot of the operator's checkout before a run, to be compared after it.
@@ -103,14 +133,17 @@ pub fn snapshot(repo: &Repo) -> Result<Snapshot, GitError> {
         let stamp = files::stamp(&entry.path.below(repo.root()));
         (entry.path, (entry.kind == StatusKind::Untracked, stamp))
     });
-    Ok(Snapshot { head: format!("{branch} {head}"), entries: stamped.collect() })
+    Ok(Snapshot { head: format!("{branch} {head}"), entries: stamped.collect(), obeyed: obeyed(repo) })
 }
 
 impl Snapshot {
     /// Names written to between the two snapshots, in either direction.
     pub fn changed_since(&self, before: &Snapshot) -> Vec<RepoPath> {
         let names: std::collections::BTreeSet<_> = self.entries.keys().chain(before.entries.keys()).collect();
-        names.into_iter().filter(|n| self.entries.get(n) != before.entries.get(n)).cloned().collect()
+        let written = names.into_iter().filter(|n| self.entries.get(n) != before.entries.get(n));
+        let rules = self.obeyed.keys().chain(before.obeyed.keys()).collect::<std::collections::BTreeSet<_>>();
+        let bent = rules.into_iter().filter(|n| self.obeyed.get(n) != before.obeyed.get(n));
+        written.chain(bent).cloned().collect()
     }
 
     /// Did HEAD move to another branch or commit between the two snapshots?

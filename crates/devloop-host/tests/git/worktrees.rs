@@ -144,6 +144,23 @@ fn hazard_08_a_write_into_the_primary_checkout_is_seen() {
 }
 
 #[test]
+fn what_the_operators_next_git_command_would_obey_is_watched() {
+    let f = Fixture::new();
+    let before = snapshot(&f.repo).unwrap();
+    let changed = || {
+        let now = snapshot(&f.repo).unwrap().changed_since(&before);
+        now.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    f.git(&["config", "branch.main.remote", "origin"]);
+    assert_eq!(changed(), [""; 0], "everyday commands write there");
+    f.git(&["config", "core.hooksPath", "/tmp/evil"]);
+    assert_eq!(changed(), [".git/config"]);
+    f.git(&["config", "--unset", "core.hooksPath"]);
+    write(f.root.join(".git/hooks/post-checkout"), "#!/bin/sh\n");
+    assert_eq!(changed(), [".git/hooks/post-checkout"]);
+}
+
+#[test]
 fn hazard_20_a_late_commit_is_noticed_before_the_next_attempt() {
     let f = Fixture::new();
     let (worktree, base) = f.work(D1, "t1");
