@@ -2,15 +2,13 @@
 //! outside `.devloop/`.
 
 use clap::Args;
-use devloop_host::doctor;
+use devloop_host::doctor::{self, GOAL_FORM};
 use devloop_host::error::{ErrorKind, HostError};
 
 use crate::cli::{FINE, Outcome};
 use crate::place::{self, Root};
 use crate::say;
 
-/// The goal's form; the operator fills it in.
-const TEMPLATE: &str = include_str!("../../../templates/GOAL.md");
 /// The start of the comment that a given goal replaces.
 const TEMPLATE_PLACE: &str = "<!-- What should be true of this repository";
 
@@ -74,27 +72,12 @@ pub fn perform(verb: &Init) -> Outcome {
 /// GOAL.md with a goal in it, or the form.
 #[must_use]
 pub fn goal_text(goal: Option<&str>) -> String {
-    let Some(goal) = goal else { return TEMPLATE.to_owned() };
-    let line = TEMPLATE.lines().find(|line| line.starts_with(TEMPLATE_PLACE));
+    let Some(goal) = goal else { return GOAL_FORM.to_owned() };
+    let line = GOAL_FORM.lines().find(|line| line.starts_with(TEMPLATE_PLACE));
     match line {
-        Some(line) => TEMPLATE.replacen(line, goal.trim(), 1),
+        Some(line) => GOAL_FORM.replacen(line, goal.trim(), 1),
         None => format!("# Goal\n\n{}\n", goal.trim()),
     }
-}
-
-/// Refuses to work on the form that nobody filled in: a model would be paid to guess.
-///
-/// # Errors
-/// Config with the file to edit.
-pub fn check_filled_in(armed_goal: &std::path::Path, text: &[u8]) -> Result<(), HostError> {
-    if text != TEMPLATE.as_bytes() {
-        return Ok(());
-    }
-    let editor = std::env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
-    let edit = [editor.unwrap_or_else(|| "vi".into()), armed_goal.to_string_lossy().into_owned()];
-    Err(HostError::new(ErrorKind::Config, "GOAL.md is still the empty form: say what should be done")
-        .at(armed_goal)
-        .hint(edit))
 }
 
 #[cfg(test)]
@@ -106,13 +89,6 @@ mod tests {
         let text = goal_text(Some("  Make it so.\n"));
         assert!(text.starts_with("# Goal\n\nMake it so.\n\n## Success"), "{text}");
         assert!(!text.contains(TEMPLATE_PLACE));
-        assert_eq!(goal_text(None), TEMPLATE);
-    }
-
-    #[test]
-    fn only_the_untouched_form_is_refused() {
-        let path = std::path::Path::new("/x/GOAL.md");
-        assert!(check_filled_in(path, TEMPLATE.as_bytes()).is_err());
-        assert!(check_filled_in(path, goal_text(Some("x")).as_bytes()).is_ok());
+        assert_eq!(goal_text(None), GOAL_FORM);
     }
 }

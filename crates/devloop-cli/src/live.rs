@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use devloop_host::doctor;
 use devloop_host::error::{ErrorKind, HostError};
-use devloop_host::store::Disk;
 use devloop_host::supervisor::{Options, Supervisor, TickReport};
 use devloop_host::view::View;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{init, picture, place, say};
+use crate::{picture, place, say};
 
 /// How often a beat may fail before the loop gives up, when waiting could help.
 const MAX_FAILURES: u32 = 30;
@@ -67,8 +66,6 @@ impl Live {
         picture: Option<picture::Picture>,
     ) -> Result<Live, HostError> {
         let armed = doctor::check_goal(root).map_err(|error| place::about(error, root))?;
-        let text = armed.read_goal(&Disk::default())?.unwrap_or_default();
-        init::check_filled_in(&armed.goal(), &text)?;
         let (sender, wakes) = channel();
         let supervisor = Supervisor::open(Options {
             root: armed.root().to_path_buf(),

@@ -36,7 +36,7 @@ fn planning_obstacle(view: &View<'_>, seen: &Observation) -> Option<Obstacle> {
     match &view.state.planning {
         Planning::Idle | Planning::Working { .. } => None,
         Planning::Held { .. } => Some(Obstacle::Hold(Subject::Planning)),
-        Planning::Wanted { .. } => Some(admission(view, seen, Op::Plan, None)),
+        Planning::Wanted { .. } => admission(view, seen, Op::Plan, None),
     }
 }
 
@@ -45,22 +45,19 @@ fn obstacle(view: &View<'_>, seen: &Observation, task: &Task) -> Option<Obstacle
     let own = Obstacle::Hold(Subject::Task(task.id.clone()));
     match &task.stage {
         Stage::Held { .. } => Some(own),
-        Stage::Ready | Stage::Rework { .. } => Some(goal().unwrap_or_else(|| match base_check_lease(view) {
-            Some(dispatch) => Obstacle::Preparation(dispatch),
-            None => admission(view, seen, Op::Work, Some(task)),
-        })),
-        Stage::AwaitingReview { .. } => {
-            Some(goal().unwrap_or_else(|| admission(view, seen, Op::Review, Some(task))))
-        }
+        Stage::Ready | Stage::Rework { .. } => goal()
+            .or_else(|| base_check_lease(view).map(Obstacle::Preparation))
+            .or_else(|| admission(view, seen, Op::Work, Some(task))),
+        Stage::AwaitingReview { .. } => goal().or_else(|| admission(view, seen, Op::Review, Some(task))),
         // Its check starts as soon as nothing holds the goal.
         Stage::Committed { .. } => goal(),
         Stage::InReview(ReviewRun::Forge { next_poll, .. }) => Some(Obstacle::Poll { at: *next_poll }),
         Stage::MergeReady(_) => goal().or_else(|| merge_obstacle(view, seen)),
-        Stage::Replanning => Some(match &view.state.planning {
-            Planning::Working { dispatch, .. } => Obstacle::Preparation(*dispatch),
-            Planning::Held { .. } => Obstacle::Hold(Subject::Planning),
+        Stage::Replanning => match &view.state.planning {
+            Planning::Working { dispatch, .. } => Some(Obstacle::Preparation(*dispatch)),
+            Planning::Held { .. } => Some(Obstacle::Hold(Subject::Planning)),
             Planning::Wanted { .. } | Planning::Idle => admission(view, seen, Op::Plan, None),
-        }),
+        },
         Stage::Working(_)
         | Stage::Committing(_)
         | Stage::Checking(_)
@@ -81,12 +78,12 @@ fn base_check_lease(view: &View<'_>) -> Option<DispatchId> {
     view.state.leases.iter().find(|(_, l)| l.subject == Subject::Target).map(|(d, _)| *d)
 }
 
-/// The obstacle the judge names. What could start is only kept by a missing target.
-fn admission(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -> Obstacle {
+/// The obstacle the judge names; none when nothing but the next beat is awaited.
+fn admission(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -> Option<Obstacle> {
     match admit(view, seen, op, task) {
-        Admission::Blocked(obstacle) => obstacle,
-        Admission::Hold { key, .. } => Obstacle::Hold(key.subject),
-        Admission::Go { .. } => Obstacle::TargetMissing,
+        Admission::Blocked(obstacle) => Some(obstacle),
+        Admission::Hold { key, .. } => Some(Obstacle::Hold(key.subject)),
+        Admission::Go { .. } => seen.repo.tip.is_none().then_some(Obstacle::TargetMissing),
     }
 }
 

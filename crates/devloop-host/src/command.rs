@@ -71,7 +71,7 @@ impl Desk {
         let mut session = Session::new(armed.clone(), disk.clone(), config.policy())?;
         let locks = Locks::new(armed, user, disk.clone(), Identity::new_instance());
         let clock = SystemClock::new();
-        session.set_present(observer(&locks, &disk, &repo, &clock).present()?);
+        session.set_present(observer(&locks, &disk, &repo, &clock, locks.me()).present()?);
         Ok(Desk { locks, disk, repo, clock, session, config, budgets })
     }
 
@@ -140,19 +140,28 @@ impl Desk {
     pub fn wish(&mut self, wish: Command) -> Result<CommandReport, HostError> {
         let lock = self.locks.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
         self.session.sync(&lock)?;
-        let seen = observer(&self.locks, &self.disk, &self.repo, &self.clock)
-            .observe(&self.session.state(), Others::default())?;
+        let seen = self.observe()?;
         commit(&mut self.session, &lock, &seen, wish)
     }
 
+    /// The world as the loop sees it: while one lives, its dispatches are its own and no orphans.
     fn observe(&self) -> Result<Observation, HostError> {
-        observer(&self.locks, &self.disk, &self.repo, &self.clock)
+        let owner = self.locks.owner_record()?.filter(|record| !record.released);
+        let living = owner.map(|record| record.identity()).filter(|who| who.is_alive() == Some(true));
+        let me = living.as_ref().unwrap_or(self.locks.me());
+        observer(&self.locks, &self.disk, &self.repo, &self.clock, me)
             .observe(&self.session.state(), Others::default())
     }
 }
 
-fn observer<'a>(locks: &'a Locks, disk: &'a Disk, repo: &'a Repo, clock: &'a SystemClock) -> Observer<'a> {
-    Observer { armed: locks.armed(), disk, repo, clock, me: locks.me() }
+fn observer<'a>(
+    locks: &'a Locks,
+    disk: &'a Disk,
+    repo: &'a Repo,
+    clock: &'a SystemClock,
+    me: &'a Identity,
+) -> Observer<'a> {
+    Observer { armed: locks.armed(), disk, repo, clock, me }
 }
 
 /// Commits a wish on a session that is in step, and looks at what follows.

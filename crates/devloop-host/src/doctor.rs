@@ -19,7 +19,7 @@ use crate::settings;
 use crate::store::wire_format::WireLines;
 use crate::store::{Armed, Disk, Identity, Locks, UserFolder, history, layout};
 
-pub use arming::{arm, check_folder, check_goal, remedy};
+pub use arming::{GOAL_FORM, arm, check_folder, check_goal, remedy};
 
 use arming::{edit_command, preflight, problem_error};
 

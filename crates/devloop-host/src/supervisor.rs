@@ -123,7 +123,7 @@ impl Supervisor {
         let observer = Observer { armed: &armed, disk: &disk, repo: &repo, clock: &*clock, me };
         session.set_present(observer.present()?);
         session.note(remarks);
-        take_over(&owner, &disk, &mut session)?;
+        take_over(&owner, &disk, &mut session, acts(&config))?;
         let fence = Arc::clone(&owner);
         let setting = Setting {
             repo: repo.clone(),
@@ -190,18 +190,22 @@ impl Supervisor {
     fn decide(&mut self) -> Result<Vec<Decision>, HostError> {
         let lock = self.owner.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
         self.session.sync(&lock)?;
-        let guard = lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))?;
-        let mut ledger = Ledger::read(&guard, &self.disk)?;
-        let others = shared::others(&ledger, &self.armed, self.days());
+        // Under noop nothing is reserved, and nothing outside `.devloop/` is written, the user's ledger
+        // included.
+        let spends = acts(&self.config);
+        let guard = spends.then(|| lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))).transpose()?;
+        let mut ledger = guard.as_ref().map(|guard| Ledger::read(guard, &self.disk)).transpose()?;
+        let others = ledger.as_ref().map(|ledger| shared::others(ledger, &self.armed, self.days()));
+        let others = others.unwrap_or_default();
         let mut seen = self.observer().observe(&self.session.state(), others)?;
         self.told.complete(&mut seen.reports);
         let by = format!("loop/{}", self.owner.locks().me().instance);
         let input = Input::Observation(seen.clone());
         let decided = self.session.run(&lock, &input, &by)?;
-        if decided.changed {
+        if let (true, Some(ledger), Some(guard)) = (decided.changed, &mut ledger, &guard) {
             let state = self.session.state();
             let me = self.owner.locks().me();
-            shared::record(&mut ledger, &guard, &self.armed, me, &state, &decided.decisions)?;
+            shared::record(ledger, guard, &self.armed, me, &state, &decided.decisions)?;
         }
         self.seen = Some(seen);
         Ok(decided.decisions)
@@ -372,11 +376,14 @@ fn acts(config: &Config) -> bool {
 }
 
 /// First look at the files as owner: temporary files go, the state is read, the user's ledger is completed.
-fn take_over(owner: &OwnerGuard, disk: &Disk, session: &mut Session) -> Result<(), HostError> {
+fn take_over(owner: &OwnerGuard, disk: &Disk, session: &mut Session, spends: bool) -> Result<(), HostError> {
     let lock = owner.lock(Wait::up_to_ms(LOCK_WAIT_MS))?;
     owner.sweep(&lock)?;
     session.sync(&lock)?;
     store::reserve::fill(disk, owner.locks().armed())?;
+    if !spends {
+        return Ok(());
+    }
     let guard = lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))?;
     let mut ledger = Ledger::read(&guard, disk)?;
     let locks = owner.locks();

@@ -212,7 +212,11 @@ fn phase(state: &LoopState, last: Option<(&str, &str)>) -> &'static str {
     match &state.phase {
         Phase::Paused { .. } => "paused",
         Phase::Complete { .. } => "complete",
-        Phase::Active if last.is_some_and(|(key, _)| key == "halted") => "halted",
+        // A view made without the loop looks one beat ahead; it is halted only when its question is there to
+        // be read.
+        Phase::Active if last.is_some_and(|(key, _)| key == "halted") && !state.open_holds().is_empty() => {
+            "halted"
+        }
         Phase::Active => "active",
     }
 }

@@ -95,6 +95,12 @@ pub struct World {
     pub boot: u64,
 }
 
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
 impl World {
     pub fn new(plan: Vec<PlannedTask>, policy: Policy) -> World {
         World {

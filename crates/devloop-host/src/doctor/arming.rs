@@ -42,6 +42,9 @@ pub(super) fn problem_error(problem: &ArmProblem, root: &Path) -> HostError {
     HostError::new(ErrorKind::Config, problem.to_string()).at(root).hint(remedy(problem, root))
 }
 
+/// The form of GOAL.md that `devloop init` writes for a person to fill in.
+pub const GOAL_FORM: &str = include_str!("../../../../templates/GOAL.md");
+
 /// Whether the goal of an armed folder can be read: a regular file of at most 64 KiB of UTF-8 that says
 /// something.
 ///
@@ -58,6 +61,10 @@ pub fn check_goal(root: &Path) -> Result<Armed, HostError> {
             Err(edit(format!("GOAL.md is not valid UTF-8 (first bad byte at offset {})", bad.valid_up_to())))
         }
         Ok(text) if text.trim().is_empty() => Err(edit("GOAL.md is empty".into())),
+        // A model would be paid to guess.
+        Ok(text) if text == GOAL_FORM => {
+            Err(edit("GOAL.md is still the empty form: say what should be done".into()))
+        }
         Ok(_) => Ok(armed),
     }
 }
