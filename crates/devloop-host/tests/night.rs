@@ -242,3 +242,39 @@ fn a_dirty_checkout_waits_and_asks_nothing() {
     assert_eq!(text, "mine\n");
     supervisor.close().expect("close");
 }
+
+#[test]
+fn a_view_beside_a_living_loop_does_not_take_its_dispatches_for_orphans() {
+    let night = Night::new();
+    // One reservation is the whole cap: a plan taken for dead would keep it, and the next one would be asked about.
+    let config = demo::CONFIG.replace("\"maxCostUsdPerGoal\": 0.3", "\"maxCostUsdPerGoal\": 0.05");
+    assert_ne!(config, demo::CONFIG);
+    std::fs::write(night.root.path().join(".devloop/config.json"), config).expect("config");
+    let mut supervisor = night.open();
+    supervisor.tick().expect("tick");
+    assert_eq!(supervisor.view().running.len(), 1, "the planner runs");
+    let outlook = night.desk().outlook(None).expect("outlook");
+    assert_eq!((outlook.reason.key(), outlook.open.len()), ("wait_lease", 0), "{outlook:?}");
+    supervisor.close().expect("close");
+}
+
+#[test]
+fn noop_leaves_the_users_folder_alone() {
+    let night = Night::new();
+    let config = night.root.path().join(".devloop/config.json");
+    std::fs::write(config, r#"{"agentBackend":"noop"}"#).expect("config");
+    let mut supervisor = night.open();
+    assert_eq!(supervisor.tick().expect("tick").reason, "noop_backend");
+    supervisor.close().expect("close");
+    assert_eq!(std::fs::read_dir(night.home.path()).expect("home").count(), 0);
+}
+
+#[test]
+fn the_empty_form_of_a_goal_starts_nothing() {
+    let night = Night::new();
+    let goal = night.root.path().join(".devloop/GOAL.md");
+    std::fs::write(goal, devloop_host::doctor::GOAL_FORM).expect("goal");
+    let refused = Supervisor::open(night.options(night.root.path())).expect_err("a form");
+    assert_eq!(refused.kind(), ErrorKind::Config);
+    assert!(!night.root.path().join(".devloop/EVENTS.jsonl").exists());
+}
