@@ -247,6 +247,20 @@ hold_kinds! {
 }
 
 impl HoldKind {
+    /// Whether it opened because of a cap on money, so that settled money may lift it.
+    #[must_use]
+    pub fn is_about_money(self) -> bool {
+        matches!(
+            self,
+            HoldKind::DailyCostCap
+                | HoldKind::SessionCostCap
+                | HoldKind::GoalCostCap
+                | HoldKind::TaskCostCap
+                | HoldKind::AllProjectsDailyCap
+                | HoldKind::ReserveExceedsCap
+        )
+    }
+
     /// Whether `retry` means working again although the task could continue elsewhere.
     #[must_use]
     pub fn retry_redoes_work(self) -> bool {

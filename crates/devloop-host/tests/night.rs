@@ -246,7 +246,8 @@ fn a_dirty_checkout_waits_and_asks_nothing() {
 #[test]
 fn a_view_beside_a_living_loop_does_not_take_its_dispatches_for_orphans() {
     let night = Night::new();
-    // One reservation is the whole cap: a plan taken for dead would keep it, and the next one would be asked about.
+    // One reservation is the whole cap: a plan taken for dead would keep it, and the next one would be asked
+    // about.
     let config = demo::CONFIG.replace("\"maxCostUsdPerGoal\": 0.3", "\"maxCostUsdPerGoal\": 0.05");
     assert_ne!(config, demo::CONFIG);
     std::fs::write(night.root.path().join(".devloop/config.json"), config).expect("config");

@@ -45,7 +45,7 @@ pub(super) fn list(f: &Facts<'_>) -> Vec<String> {
 
 /// What was seen when it opened. For caps the detail is the amount that did not fit.
 fn detail(f: &Facts<'_>, out: &mut Vec<String>) {
-    let is_cap = is_money(f.hold.kind);
+    let is_cap = f.hold.kind.is_about_money();
     if !f.hold.detail.is_empty() {
         let what = if is_cap { "The next dispatch would set aside" } else { "Seen" };
         out.push(format!("{what}: {}", f.hold.detail));
@@ -60,20 +60,8 @@ fn detail(f: &Facts<'_>, out: &mut Vec<String>) {
     out.push(format!("Named: {}{rest}", listed.join(", ")));
 }
 
-fn is_money(kind: HoldKind) -> bool {
-    matches!(
-        kind,
-        HoldKind::DailyCostCap
-            | HoldKind::SessionCostCap
-            | HoldKind::GoalCostCap
-            | HoldKind::TaskCostCap
-            | HoldKind::AllProjectsDailyCap
-            | HoldKind::ReserveExceedsCap
-    )
-}
-
 fn money(f: &Facts<'_>, out: &mut Vec<String>) {
-    if !is_money(f.hold.kind) {
+    if !f.hold.kind.is_about_money() {
         return;
     }
     let Some(wanted) = circuit(f) else { return };

@@ -141,19 +141,8 @@ fn withdraw_caps(view: &View<'_>, draft: &mut Draft) {
 
 /// The events that lift every hold on money, to be judged again.
 pub(crate) fn lift_caps(view: &View<'_>) -> Vec<Event> {
-    let money = |kind: HoldKind| {
-        matches!(
-            kind,
-            HoldKind::DailyCostCap
-                | HoldKind::SessionCostCap
-                | HoldKind::GoalCostCap
-                | HoldKind::TaskCostCap
-                | HoldKind::AllProjectsDailyCap
-                | HoldKind::ReserveExceedsCap
-        )
-    };
     let holds = view.state.open_holds();
-    let found = holds.into_iter().filter(|(_, hold)| money(hold.kind));
+    let found = holds.into_iter().filter(|(_, hold)| hold.kind.is_about_money());
     let key = |(subject, kind)| HoldKey { subject, kind };
     found.map(|(s, h)| Event::HoldLifted { key: key((s, h.kind)), at: view.now.active }).collect()
 }
