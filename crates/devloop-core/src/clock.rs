@@ -8,6 +8,7 @@ use crate::draft::{Draft, View};
 use crate::event::Event;
 use crate::reason::Reason;
 use crate::settle::lift_caps;
+use crate::state::Clock;
 
 /// A difference between the clocks above this is a step: 5 minutes.
 pub const STEP_MS: u64 = 5 * 60_000;
@@ -19,7 +20,8 @@ pub(crate) fn observe(view: &View<'_>) -> Option<Decision> {
     let (clock, stamp, now) = (&view.state.clock, view.stamp, view.now);
     let moved = |events: Vec<Event>| Some(Draft::of(events).done(Reason::ClockMoved));
     let (wall, awake, active) = (stamp.wall, stamp.awake, now.active);
-    if clock.wall.0 == 0 || clock.awake.boot != awake.boot || awake.ms < clock.awake.ms {
+    let unread = *clock == Clock::default() && (wall, awake) != (clock.wall, clock.awake);
+    if unread || clock.awake.boot != awake.boot || awake.ms < clock.awake.ms {
         return moved(alloc::vec![Event::ClockAnchored { wall, awake, active }]);
     }
     let expected = clock.wall.plus(awake.ms - clock.awake.ms);

@@ -158,7 +158,8 @@ pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
     }
 }
 
-/// Returns the attempt of a dispatch, with its money when `refund`, and counts what happened instead.
+/// Returns the attempt of a dispatch, with the money set aside when `refund`, and counts what happened
+/// instead. Money that was reported meanwhile stays.
 fn give_back(
     state: &mut LoopState,
     dispatch: DispatchId,
@@ -166,7 +167,8 @@ fn give_back(
     count: impl Fn(&mut crate::task::Counters),
 ) -> Folded {
     let Some(lease) = state.leases.get(&dispatch) else { return misfit("no lease", &dispatch) };
-    if refund {
+    let set_aside = |entry: &Entry| entry.certainty == Certainty::Reserved;
+    if refund && state.ledger.entries.get(&dispatch).is_some_and(set_aside) {
         state.ledger.entries.remove(&dispatch);
     }
     match &lease.subject {

@@ -12,11 +12,11 @@ use crate::event::Event;
 use crate::hold::Subject;
 use crate::ledger::Certainty;
 use crate::state::{
-    Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters, Planning,
-    RouteState, Target,
+    Clock, Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters,
+    Planning, RouteState, Target,
 };
 use crate::task::Stage;
-use crate::units::{Day, MAX_NUMBER, WallMs};
+use crate::units::{Day, MAX_NUMBER};
 
 pub use lease::MAX_UNATTRIBUTED;
 
@@ -144,7 +144,7 @@ fn clock(state: &mut LoopState, event: &Event) {
     let clock = &mut state.clock;
     match event {
         Event::ClockAnchored { wall, awake, active } | Event::ClockStepped { wall, awake, active } => {
-            let first = clock.wall == WallMs(0);
+            let first = *clock == Clock::default();
             (clock.wall, clock.awake, clock.active) = (*wall, *awake, *active);
             if first {
                 clock.day = wall.day();

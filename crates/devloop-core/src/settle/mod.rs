@@ -42,23 +42,25 @@ fn settle_report(view: &View<'_>, report: &Report) -> Option<Decision> {
 
 /// A report without its lease: only its money counts.
 fn late(view: &View<'_>, report: &Report) -> Option<Decision> {
-    let usage = report.usage.as_ref()?;
-    if let Some(event) = usage_event(view, report) {
-        return Some(Draft::of(alloc::vec![event]).done(Reason::UsageSettledLate));
-    }
-    let name = report.dispatch.to_string();
-    let known = view.state.ledger.entries.contains_key(&report.dispatch)
-        || report.dispatch.0 < view.state.next_dispatch
-        || view.state.ledger.unattributed.contains_key(&name);
-    if known {
-        return None;
-    }
-    let amount = usage.cost.unwrap_or(UsdMicros(0));
-    let event = Event::UsageUnattributed { dispatch: name, day: view.state.clock.day, amount };
-    Some(Draft::of(alloc::vec![event]).done(Reason::UsageSettledLate))
+    let mut draft = Draft::of(alloc::vec![booked(view, report)?]);
+    withdraw_caps(view, &mut draft);
+    Some(draft.done(Reason::UsageSettledLate))
 }
 
-/// The amount a report makes more certain, if it does.
+/// What a report adds to the ledger: on its dispatch, or under the name it gave when no such dispatch is
+/// booked, be it unknown, refused or put away. None when that is known already.
+fn booked(view: &View<'_>, report: &Report) -> Option<Event> {
+    let usage = report.usage.as_ref()?;
+    if view.state.ledger.entries.contains_key(&report.dispatch) {
+        return usage_event(view, report);
+    }
+    let name = report.dispatch.to_string();
+    let known = view.state.ledger.unattributed.contains_key(&name);
+    let (day, amount) = (view.state.clock.day, usage.cost.unwrap_or(UsdMicros(0)));
+    (!known).then_some(Event::UsageUnattributed { dispatch: name, day, amount })
+}
+
+/// The amount a report makes more certain, or the first tokens it tells of a dispatch that was silent.
 fn usage_event(view: &View<'_>, report: &Report) -> Option<Event> {
     let entry = view.state.ledger.entries.get(&report.dispatch)?;
     let usage = report.usage.as_ref()?;
@@ -69,20 +71,23 @@ fn usage_event(view: &View<'_>, report: &Report) -> Option<Event> {
         // Tokens without a price: the reserve stays as the assumption, the tokens are kept.
         (None, None) => (entry.amount, Certainty::Assumed),
     };
-    let event = Event::UsageSettled { dispatch: report.dispatch, amount, certainty, tokens: usage.tokens };
-    (certainty > entry.certainty).then_some(event)
+    let told = usage.tokens.total() > 0;
+    let first_tokens = told && entry.tokens.total() == 0 && certainty == entry.certainty;
+    // Money alone takes no tokens back.
+    let tokens = if told { usage.tokens } else { entry.tokens };
+    let event = Event::UsageSettled { dispatch: report.dispatch, amount, certainty, tokens };
+    (certainty > entry.certainty || (first_tokens && certainty == Certainty::Assumed)).then_some(event)
 }
 
 /// The end of a live lease.
 fn end(view: &View<'_>, report: &Report, lease: &Lease) -> Decision {
     let mut draft = Draft::default();
-    let refused = matches!(report.outcome, Outcome::Refused { .. });
-    if refused && lease.op.is_model() {
+    // Usage beside a refusal is a contradiction in which the money counts.
+    let refused = lease.op.is_model() && matches!(report.outcome, Outcome::Refused { .. });
+    let assumed = || if refused { None } else { assume(view, report.dispatch) };
+    draft.events.extend(booked(view, report).or_else(assumed));
+    if refused {
         draft.event(Event::DispatchRefused { dispatch: report.dispatch });
-    } else if let Some(event) = usage_event(view, report) {
-        draft.event(event);
-    } else if let Some(event) = assume(view, report.dispatch) {
-        draft.event(event);
     }
     let ended = Event::LeaseEnded { dispatch: report.dispatch, at: view.now.active };
     if let (Outcome::Failed { class, .. }, true) = (&report.outcome, lease.op.is_model())
