@@ -15,8 +15,8 @@ use crate::paths::lists_overlap;
 use crate::policy::{Backend, DEFAULT_RESERVE, Route};
 use crate::review::is_independent;
 use crate::state::{Gate, LoopState, Op};
-use crate::task::Task;
-use crate::units::{UsdMicros, WallMs};
+use crate::task::{Stage, Task};
+use crate::units::{MAX_NUMBER, UsdMicros, WallMs};
 
 /// The judge's word.
 pub(crate) enum Admission {
@@ -42,8 +42,8 @@ pub(crate) enum Admission {
 
 /// Judges the start of `op` on the task; on planning when there is none.
 pub(crate) fn admit(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -> Admission {
-    let gates = [holds(view, op, task), task.and_then(|t| task_gate(view, op, t)), slots(view, seen)];
-    if let Some(no) = gates.into_iter().flatten().next() {
+    let own = || task.map_or_else(|| plan_gate(view, op), |task| task_gate(view, op, task));
+    if let Some(no) = holds(view, op, task).or_else(own).or_else(|| slots(view, seen)) {
         return no;
     }
     let route = match choose_route(view, op, task) {
@@ -85,17 +85,32 @@ fn task_gate(view: &View<'_>, op: Op, task: &Task) -> Option<Admission> {
         let kind = circuit.row().hold?;
         return Some(hold_task(task, kind, String::new()));
     }
-    let basis = Basis::of_task(view.state, view.policy, task);
-    let again = task.counters.repeats.as_ref().filter(|r| r.op == op && r.basis.difference(&basis).is_none());
-    if again.is_some_and(|r| r.count >= view.policy.limits.same_action) {
+    if is_repeated(view, op, task) {
         return Some(hold_task(task, HoldKind::DuplicateAction, format!("{} of the same commit", op.key())));
     }
     if op != Op::Work {
         return None;
     }
-    let mut others = view.occupying.iter().filter(|other| other.id != task.id);
-    let overlap = others.find(|other| lists_overlap(&other.allowed_paths, &task.allowed_paths));
+    let overlap = view.occupying.iter().find(|other| keeps_out(other, task));
     overlap.map(|other| Admission::Blocked(Obstacle::Overlap(other.id.clone())))
+}
+
+/// Whether the operation started as often as allowed with the very basis it would start with now.
+pub(crate) fn is_repeated(view: &View<'_>, op: Op, task: &Task) -> bool {
+    let Some(repeats) = task.counters.repeats.as_ref().filter(|repeats| repeats.op == op) else {
+        return false;
+    };
+    let basis = Basis::of_task(view.state, view.policy, task);
+    repeats.count >= view.policy.limits.same_action.max(1) && repeats.basis.difference(&basis).is_none()
+}
+
+/// Whether `other` keeps `task` from being worked on. Of two that both wait to be worked on again, the one
+/// with the smaller name goes first: each would wait for the other for ever.
+fn keeps_out(other: &Task, task: &Task) -> bool {
+    let waits = |task: &Task| matches!(task.stage, Stage::Rework { .. });
+    other.id != task.id
+        && !(waits(other) && waits(task) && task.id < other.id)
+        && lists_overlap(&other.allowed_paths, &task.allowed_paths)
 }
 
 fn dependencies(state: &LoopState, task: &Task) -> Option<Admission> {
@@ -119,12 +134,28 @@ fn hold_task(task: &Task, kind: HoldKind, detail: String) -> Admission {
     Admission::Hold { key: task_key(&task.id, kind), detail, items: Vec::new() }
 }
 
+fn hold_planning(kind: HoldKind, detail: String) -> Admission {
+    Admission::Hold { key: HoldKey { subject: Subject::Planning, kind }, detail, items: Vec::new() }
+}
+
+/// The circuits of planning: asked here too, because a dispatch may end without a report that is judged.
+fn plan_gate(view: &View<'_>, op: Op) -> Option<Admission> {
+    let (seen, limits) = (&view.state.plan_counters, &view.policy.limits);
+    let rows = [
+        (seen.attempts >= limits.plan_attempts, HoldKind::PlanAttempts),
+        (seen.refusals >= limits.plan_refusals, HoldKind::PlanRefusals),
+    ];
+    let tripped = rows.into_iter().find_map(|(tripped, kind)| tripped.then_some(kind));
+    tripped.filter(|_| op == Op::Plan).map(|kind| hold_planning(kind, seen.notes.clone()))
+}
+
+/// Counts are at least one: a limit of zero would be a wait that nothing ends.
 fn slots(view: &View<'_>, seen: &Observation) -> Option<Admission> {
     let (own, limits) = (view.state.slots_used(), &view.policy.limits);
-    if own >= limits.parallel_project {
+    if own >= limits.parallel_project.max(1) {
         return Some(Admission::Blocked(Obstacle::Slot));
     }
-    if own.saturating_add(seen.others.slots) >= limits.parallel_process {
+    if own.saturating_add(seen.others.slots) >= limits.parallel_process.max(1) {
         let obstacle = if own > 0 { Obstacle::Slot } else { Obstacle::SharedSlot };
         return Some(Admission::Blocked(obstacle));
     }
@@ -147,14 +178,17 @@ fn choose_route<'a>(view: &View<'a>, op: Op, task: Option<&Task>) -> Result<&'a 
     let Some(first) = fit.first().copied() else {
         return Err(match task {
             Some(task) => hold_task(task, HoldKind::NoIndependentReviewer, names(view, &all)),
-            None => Admission::Blocked(Obstacle::Route { route: view.policy.planner.clone(), until: None }),
+            None => {
+                let detail = format!("plannerRoute names {}, which is no route", view.policy.planner);
+                hold_planning(HoldKind::PlanRefusals, detail)
+            }
         });
     };
-    if view.policy.routes[first].backend == Backend::Noop {
-        return Err(Admission::Blocked(Obstacle::Noop { op, route: first.clone() }));
-    }
+    let noop = |key: &RouteKey| view.policy.routes[key].backend == Backend::Noop;
     let open = |key: &RouteKey| is_open(view, key) && has_room(view, key);
-    match fit.iter().copied().find(|key| open(key)) {
+    // A noop route is never passed over for its fallbacks, and as a fallback it takes nothing either.
+    match fit.iter().copied().find(|key| noop(key) || open(key)) {
+        Some(key) if noop(key) => Err(Admission::Blocked(Obstacle::Noop { op, route: key.clone() })),
         Some(key) => Ok(key),
         None => {
             let until = fit.iter().filter_map(|key| opens_at(view, key)).min();
@@ -191,7 +225,7 @@ fn is_fit(view: &View<'_>, op: Op, task: Option<&Task>, key: &RouteKey) -> bool 
     }
 }
 
-fn is_open(view: &View<'_>, key: &RouteKey) -> bool {
+pub(crate) fn is_open(view: &View<'_>, key: &RouteKey) -> bool {
     match view.state.gate(key) {
         Gate::Open => true,
         Gate::ClosedUntil { at, .. } => at <= view.now.wall,
@@ -208,7 +242,7 @@ fn opens_at(view: &View<'_>, key: &RouteKey) -> Option<WallMs> {
 
 fn has_room(view: &View<'_>, key: &RouteKey) -> bool {
     let used = view.state.leases.values().filter(|l| l.op.is_model() && l.route.as_ref() == Some(key));
-    view.policy.routes[key].max_parallel.is_none_or(|max| (used.count() as u64) < u64::from(max))
+    view.policy.routes[key].max_parallel.is_none_or(|max| (used.count() as u64) < u64::from(max.max(1)))
 }
 
 /// What a dispatch sets aside before it starts.
@@ -216,7 +250,8 @@ fn has_room(view: &View<'_>, key: &RouteKey) -> bool {
 pub fn reserve_of(state: &LoopState, key: &RouteKey, route: &Route) -> UsdMicros {
     let priced = || Some(route.price?.ceiling(route.max_tokens?));
     let own = route.reserve.or_else(priced);
-    own.or_else(|| state.ledger.measured_p90(key)).unwrap_or(DEFAULT_RESERVE)
+    let amount = own.or_else(|| state.ledger.measured_p90(key)).unwrap_or(DEFAULT_RESERVE);
+    UsdMicros(amount.0.min(MAX_NUMBER))
 }
 
 /// Whether the reserve fits every cap: otherwise a hold when waiting cannot help, a wait when it can.

@@ -29,10 +29,12 @@ pub(crate) fn observe(view: &View<'_>) -> Option<Decision> {
         return moved(alloc::vec![Event::ClockStepped { wall, awake, active }]);
     }
     let day = wall.day();
+    // The day that waits to be confirmed is not today's any more: today's waits instead.
+    if clock.pending_day.is_some_and(|pending| pending.day != day) {
+        return moved(alloc::vec![Event::ClockStepped { wall, awake, active }]);
+    }
     let follows = match clock.pending_day {
-        Some(pending) => {
-            pending.day == day && day != clock.day && active.since(pending.seen_at) >= DAY_AGREES_MS
-        }
+        Some(pending) => active.since(pending.seen_at) >= DAY_AGREES_MS,
         None => day > clock.day,
     };
     if follows {

@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use crate::admit::{Admission, admit};
+use crate::admit::{Admission, admit, is_open, is_repeated};
 use crate::basis::Basis;
 use crate::circuit::grants;
 use crate::command::Command;
-use crate::draft::{Draft, NewLease, View, resting};
+use crate::draft::{Draft, NewLease, View, resting, task_key};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::hold::{HoldKey, HoldKind, Subject};
@@ -53,7 +53,8 @@ pub const GOAL_AGREES_MS: u64 = 5_000;
 /// Decides. Total: every state, policy and input has an answer.
 #[must_use]
 pub fn decide(state: &LoopState, policy: &Policy, input: &Input) -> Decision {
-    match input {
+    let bounded = crate::bounded::bounded(input);
+    match bounded.as_ref().unwrap_or(input) {
         Input::Observation(seen) => observe(state, policy, seen),
         Input::Command { stamp, command } => operate::operate(&View::new(state, policy, stamp), command),
     }
@@ -112,22 +113,27 @@ fn goal(view: &View<'_>, seen: &Observation) -> Option<Decision> {
         return Some(Draft::of(alloc::vec![started]).done(Reason::GoalStarted));
     };
     let key = HoldKey { subject: Subject::Goal, kind: HoldKind::GoalChanged };
-    let held = view.state.hold(&key).is_some();
+    let held = view.state.hold(&key);
     if digest == planned {
         goal.pending.as_ref()?;
         let mut draft = Draft::of(alloc::vec![Event::GoalTextReturned]);
-        if held {
+        if held.is_some() {
             draft.event(Event::HoldLifted { key, at: view.now.active });
         }
         return Some(draft.done(Reason::GoalTextReturned));
     }
     match &goal.pending {
         Some(pending) if pending.digest == *digest => {
-            if held || view.now.active.since(pending.seen_at) < GOAL_AGREES_MS {
+            // An answer is about the text that was read: for yet another text it is asked again.
+            let asked = held.is_some_and(|hold| hold.detail == digest.as_str());
+            if asked || view.now.active.since(pending.seen_at) < GOAL_AGREES_MS {
                 return None;
             }
             let mut draft = Draft::default();
-            draft.hold(view, key.clone(), "", &[], None);
+            if held.is_some() {
+                draft.event(Event::HoldLifted { key: key.clone(), at: view.now.active });
+            }
+            draft.hold(view, key.clone(), digest.as_str(), &[], None);
             Some(draft.done(Reason::Held { key }))
         }
         _ => {
@@ -187,14 +193,22 @@ fn open(view: &View<'_>, key: HoldKey, detail: &str) -> Option<Decision> {
 
 /// Holds whose cause went away by itself.
 fn withdraw(view: &View<'_>, seen: &Observation) -> Option<Decision> {
-    let gone = |kind: HoldKind| match kind {
-        HoldKind::NoProgress => seen.repo.checkout == Checkout::Free,
-        HoldKind::TargetRewound => seen.repo.contains_last_merge && seen.repo.tip.is_some(),
-        HoldKind::MergeDetachedHead => view.state.target.branch.is_some() && seen.repo.tip.is_some(),
+    let instance = view.stamp.owner.instance;
+    let gone = |subject: &Subject, kind: HoldKind| match (subject, kind) {
+        (Subject::Target, HoldKind::NoProgress) => seen.repo.checkout == Checkout::Free,
+        (Subject::Target, HoldKind::TargetRewound) => {
+            seen.repo.contains_last_merge && seen.repo.tip.is_some()
+        }
+        (Subject::Target, HoldKind::MergeDetachedHead) => {
+            view.state.target.branch.is_some() && seen.repo.tip.is_some()
+        }
+        // A session's money starts anew with its supervisor.
+        (Subject::Loop, HoldKind::SessionCostCap) => view.state.last_instance(instance) != instance,
+        (Subject::Route(route), HoldKind::QuotaWaitTooLong) => is_open(view, route),
         _ => false,
     };
-    let held = view.state.holds.iter().find(|h| h.subject == Subject::Target && gone(h.hold.kind))?;
-    let key = HoldKey { subject: Subject::Target, kind: held.hold.kind };
+    let held = view.state.holds.iter().find(|h| gone(&h.subject, h.hold.kind))?;
+    let key = HoldKey { subject: held.subject.clone(), kind: held.hold.kind };
     let event = Event::HoldLifted { key: key.clone(), at: view.now.active };
     Some(Draft::of(alloc::vec![event]).done(Reason::HoldWithdrawn { key }))
 }
@@ -238,10 +252,21 @@ fn merge(view: &View<'_>, seen: &Observation) -> Option<Decision> {
         let key = HoldKey { subject: Subject::Task(task.id.clone()), kind: HoldKind::SecurityHighRisk };
         return open(view, key, "");
     }
+    Some(start_host(view, task, Op::Merge))
+}
+
+/// Starts one of the host's own operations, unless it was started with this very basis as often as allowed.
+fn start_host(view: &View<'_>, task: &Task, op: Op) -> Decision {
     let mut draft = Draft::default();
+    if is_repeated(view, op, task) {
+        let key = task_key(&task.id, HoldKind::DuplicateAction);
+        let detail = alloc::format!("{} of the same commit", op.key());
+        draft.hold(view, key.clone(), &detail, &[], Some(task.resume_point()));
+        return draft.done(Reason::Held { key });
+    }
     let basis = Basis::of_task(view.state, view.policy, task);
-    take_host(view, &mut draft, task, Op::Merge, basis, resting(task));
-    Some(draft.done(Reason::Started { op: Op::Merge, subject: Subject::Task(task.id.clone()) }))
+    take_host(view, &mut draft, task, op, basis, resting(task));
+    draft.done(Reason::Started { op, subject: Subject::Task(task.id.clone()) })
 }
 
 /// A checkout that has been in the way for too long becomes a question.
@@ -269,15 +294,12 @@ fn check(view: &View<'_>) -> Option<Decision> {
     let committed = |t: &&Task| matches!(t.stage, Stage::Committed { .. });
     let task = view.state.tasks.iter().find(committed)?;
     let Stage::Committed { head } = &task.stage else { return None };
-    let mut draft = Draft::default();
     if view.policy.acceptance == Acceptance::Absent {
         let to = ResumeTo::AwaitingReview { head: head.clone() };
-        draft.event(Event::TaskMoved { task: task.id.clone(), to });
+        let draft = Draft::of(alloc::vec![Event::TaskMoved { task: task.id.clone(), to }]);
         return Some(draft.done(Reason::NoChecks { task: task.id.clone() }));
     }
-    let basis = Basis::of_task(view.state, view.policy, task);
-    take_host(view, &mut draft, task, Op::Check, basis, resting(task));
-    Some(draft.done(Reason::Started { op: Op::Check, subject: Subject::Task(task.id.clone()) }))
+    Some(start_host(view, task, Op::Check))
 }
 
 fn plan(view: &View<'_>, seen: &Observation) -> Option<Decision> {

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::state::{Lease, LoopState, Op, Planning};
 use crate::task::{ResumeTo, Stage, Task, clip};
-use crate::units::UsdMicros;
+use crate::units::{ActiveMs, MAX_NUMBER, UsdMicros};
 
 /// What a decision is made from, in one place.
 pub(crate) struct View<'a> {
@@ -81,7 +81,7 @@ impl Draft {
     ) -> &mut Self {
         let hold = Hold {
             kind: key.kind,
-            revision: view.state.revision + 1,
+            revision: view.state.revision.saturating_add(1).min(MAX_NUMBER),
             opened_at: view.now.wall,
             detail: clip(detail),
             items: items.iter().take(MAX_ITEMS).map(|item| clip(item)).collect(),
@@ -96,7 +96,7 @@ impl Draft {
     /// Takes a lease and asks for its effect. `state` is the state the lease starts from.
     pub(crate) fn take(&mut self, view: &View<'_>, task: Option<&Task>, start: NewLease) -> DispatchId {
         let taken = self.events.iter().filter(|e| matches!(e, Event::LeaseTaken { .. })).count() as u64;
-        let dispatch = DispatchId(view.state.next_dispatch + taken);
+        let dispatch = DispatchId(view.state.next_dispatch.saturating_add(taken));
         let lease = Lease {
             op: start.op,
             subject: start.subject,
@@ -104,7 +104,7 @@ impl Draft {
             epoch: 1,
             owner: view.stamp.owner.clone(),
             started_at: view.now.active,
-            deadline: view.now.active.plus(view.policy.limits.dispatch_ms()),
+            deadline: deadline(view, start.op),
             reserve: start.reserve,
             basis: start.basis,
             worktree: start.worktree,
@@ -117,6 +117,13 @@ impl Draft {
         self.event(Event::LeaseTaken { dispatch, lease });
         dispatch
     }
+}
+
+/// When an operation is over at the latest. The host limits each of its own commands; together they may take
+/// longer than a model.
+pub(crate) fn deadline(view: &View<'_>, op: Op) -> ActiveMs {
+    let limits = &view.policy.limits;
+    view.now.active.plus(if op.is_model() { limits.dispatch_ms() } else { limits.lifetime_ms() })
 }
 
 /// The terms of a task for whoever works on it.

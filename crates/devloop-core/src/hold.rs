@@ -217,7 +217,7 @@ hold_kinds! {
     /// The target moved at every try.
     BaseMoved = "base_moved": [Retry, Drop, Stop];
     /// A merge was red and somebody committed on top.
-    PostMergeRed = "post_merge_red": [Retry, Accept, Drop, Stop];
+    PostMergeRed = "post_merge_red": [Retry, RetryFresh, Accept, Drop, Stop];
     /// A dependency was dropped.
     DependencyDropped = "dependency_dropped": [GoOn, Drop, Stop];
     /// No reviewer differs from the worker.
@@ -242,7 +242,7 @@ hold_kinds! {
     TargetRewound = "target_rewound": [GoOn, Stop];
     /// A route is closed until a person opens it.
     RouteClosed = "route_closed": [Open, Stop];
-    /// A quota resets too far away.
+    /// A quota resets so far away that a person may want another way.
     QuotaWaitTooLong = "quota_wait_too_long": [Open, Stop];
 }
 

@@ -22,6 +22,7 @@ pub mod admit;
 pub mod answer;
 pub mod apply;
 pub mod basis;
+mod bounded;
 pub mod circuit;
 pub mod clock;
 pub mod command;

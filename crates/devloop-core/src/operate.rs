@@ -11,7 +11,7 @@ use crate::draft::{Draft, View, rework};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::hold::{Hold, HoldKey, HoldKind, Subject};
-use crate::ids::{Branch, TaskId};
+use crate::ids::{Branch, Digest, TaskId};
 use crate::plan::{check_criteria, check_paths};
 use crate::question::{goal_branch, offered};
 use crate::reason::{Reason, Refusal};
@@ -53,6 +53,9 @@ fn give(
     let (key, hold) = find(view, named)?;
     if revision.is_some_and(|revision| revision != hold.revision) {
         return Err(Refusal::Reopened { key, revision: hold.revision });
+    }
+    if let (Answer::Stop, Some(said)) = (answer, &hold.acknowledged) {
+        return Err(Refusal::Stale { key, answer, by: said.by.clone(), at: said.at });
     }
     let instance = view.state.last_instance(view.stamp.owner.instance);
     let offered = offered(view.state, view.policy, instance, &key.subject, hold);
@@ -119,7 +122,7 @@ fn effect_of_answer(
         Subject::Planning => {
             draft.event(Event::PlanCountersReset);
         }
-        Subject::Goal => answer_goal(view, draft, answer),
+        Subject::Goal => answer_goal(view, draft, answer, hold),
         Subject::Target => answer_target(view, draft, by, answer, key.kind),
         Subject::Route(route) => {
             draft.event(Event::RouteGated { route: route.clone(), gate: Gate::Open });
@@ -179,9 +182,10 @@ fn answer_task(view: &View<'_>, draft: &mut Draft, by: &str, answer: Answer, tas
     }
 }
 
-fn answer_goal(view: &View<'_>, draft: &mut Draft, answer: Answer) {
-    let Some(pending) = &view.state.goal.pending else { return };
-    let digest = pending.digest.clone();
+/// The text that was asked about is what the answer is for, whatever the file holds meanwhile.
+fn answer_goal(view: &View<'_>, draft: &mut Draft, answer: Answer, hold: &Hold) {
+    let seen = view.state.goal.pending.as_ref().map(|pending| pending.digest.clone());
+    let Some(digest) = Digest::parse(&hold.detail).ok().or(seen) else { return };
     if answer == Answer::Replan {
         end_models(view, draft);
         draft.event(Event::GoalReplanned { digest });

@@ -2,7 +2,7 @@
 //! done again.
 
 use crate::decide::Decision;
-use crate::draft::{Draft, View, effect_of};
+use crate::draft::{Draft, View, deadline, effect_of};
 use crate::effect::Effect;
 use crate::event::{Counter, Event};
 use crate::hold::Subject;
@@ -23,7 +23,7 @@ pub(crate) fn recover(view: &View<'_>, seen: &Observation) -> Option<Decision> {
             Some(adopt(view, *dispatch, lease))
         }
     });
-    orphaned.or_else(|| deadline(view))
+    orphaned.or_else(|| out_of_time(view))
 }
 
 /// A model dispatch of a dead owner: settled only when none of its processes lives.
@@ -74,7 +74,7 @@ fn adopt(view: &View<'_>, dispatch: DispatchId, lease: &Lease) -> Decision {
     let adopted = Lease {
         owner: view.stamp.owner.clone(),
         epoch: lease.epoch.saturating_add(1),
-        deadline: view.now.active.plus(view.policy.limits.dispatch_ms()),
+        deadline: deadline(view, lease.op),
         ending: None,
         ..lease.clone()
     };
@@ -89,7 +89,7 @@ fn adopt(view: &View<'_>, dispatch: DispatchId, lease: &Lease) -> Decision {
     draft.done(Reason::LeaseAdopted { op: lease.op })
 }
 
-fn deadline(view: &View<'_>) -> Option<Decision> {
+fn out_of_time(view: &View<'_>) -> Option<Decision> {
     let over = |lease: &Lease| lease.ending.is_none() && lease.deadline <= view.now.active;
     let (dispatch, lease) = view.state.leases.iter().find(|(_, lease)| over(lease))?;
     let mut draft = Draft::default();

@@ -93,6 +93,8 @@ pub struct World {
     pub branch: &'static str,
     pub cancelled: Vec<DispatchId>,
     pub boot: u64,
+    pub instance: u64,
+    pub goal: u64,
 }
 
 impl std::fmt::Debug for World {
@@ -115,11 +117,14 @@ impl World {
             branch: "work",
             cancelled: Vec::new(),
             boot: 1,
+            instance: 4,
+            goal: 7,
         }
     }
 
     pub fn stamp(&self) -> Stamp {
-        let owner = Owner { host: "here".into(), boot: self.boot, pid: 2, started: 3, instance: 4 };
+        let owner =
+            Owner { host: "here".into(), boot: self.boot, pid: 2, started: 3, instance: self.instance };
         Stamp {
             wall: WallMs(self.wall),
             awake: AwakeMs { boot: self.boot, ms: self.wall - 1_789_999_000_000 },
@@ -130,7 +135,7 @@ impl World {
     pub fn observe(&self) -> Observation {
         Observation {
             stamp: self.stamp(),
-            goal: GoalSeen::Present(digest(7)),
+            goal: GoalSeen::Present(digest(self.goal)),
             repo: RepoSeen {
                 branch: Branch::parse(self.branch).ok(),
                 tip: (self.tip > 0).then(|| oid(self.tip)),
@@ -181,7 +186,8 @@ impl World {
             self.tip = self.next_commit;
         }
         let cost = UsdMicros(50_000);
-        let model = matches!(effect, Effect::Dispatch { .. });
+        // Whom no provider saw used nothing.
+        let model = matches!(effect, Effect::Dispatch { .. }) && !matches!(outcome, Outcome::Refused { .. });
         let usage = model.then_some(Usage { tokens: Tokens::default(), cost: Some(cost) });
         self.queue.push(Report { dispatch, epoch, usage, outcome });
     }

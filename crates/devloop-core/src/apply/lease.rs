@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::{Folded, misfit};
+use super::{Folded, bump, misfit};
 use crate::event::Event;
 use crate::hold::Subject;
 use crate::ids::{DispatchId, RouteKey};
@@ -68,7 +68,7 @@ fn take(state: &mut LoopState, dispatch: DispatchId, lease: &Lease) -> Folded {
                 return misfit("no plan is wanted for", &dispatch);
             };
             state.planning = Planning::Working { dispatch, replaces: replaces.clone() };
-            state.plan_counters.attempts += 1;
+            bump(&mut state.plan_counters.attempts);
             None
         }
         Subject::Target => None,
@@ -100,11 +100,11 @@ fn take(state: &mut LoopState, dispatch: DispatchId, lease: &Lease) -> Folded {
 fn start(task: &mut Task, d: DispatchId, lease: &Lease) -> Folded {
     let counters = &mut task.counters;
     let same = |r: &Repeats| r.op == lease.op && r.basis.difference(&lease.basis).is_none();
-    let count = counters.repeats.as_ref().filter(|r| same(r)).map_or(0, |r| r.count) + 1;
+    let count = counters.repeats.as_ref().filter(|r| same(r)).map_or(0, |r| r.count).saturating_add(1);
     counters.repeats = Some(Repeats { op: lease.op, basis: lease.basis.clone(), count });
     task.stage = match lease.op {
         Op::Work => {
-            counters.attempts += 1;
+            bump(&mut counters.attempts);
             counters.started_at = counters.started_at.or(Some(lease.started_at));
             task.base = task.base.take().or_else(|| lease.basis.base.clone());
             Stage::Working(d)
@@ -112,11 +112,11 @@ fn start(task: &mut Task, d: DispatchId, lease: &Lease) -> Folded {
         Op::Commit => Stage::Committing(d),
         Op::Check => Stage::Checking(d),
         Op::Review => {
-            counters.review_cycles += 1;
+            bump(&mut counters.review_cycles);
             Stage::InReview(ReviewRun::Dispatch(d))
         }
         Op::Refresh => {
-            counters.refreshes += 1;
+            bump(&mut counters.refreshes);
             Stage::Refreshing(d)
         }
         Op::Merge => match &task.stage {
@@ -132,8 +132,8 @@ fn start(task: &mut Task, d: DispatchId, lease: &Lease) -> Folded {
 
 pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
     match event {
-        Event::DispatchRefused { dispatch } => give_back(state, *dispatch, true, |c| c.refusals += 1),
-        Event::DispatchOrphaned { dispatch } => give_back(state, *dispatch, true, |c| c.orphans += 1),
+        Event::DispatchRefused { dispatch } => give_back(state, *dispatch, true, |c| bump(&mut c.refusals)),
+        Event::DispatchOrphaned { dispatch } => give_back(state, *dispatch, true, |c| bump(&mut c.orphans)),
         Event::AttemptReturned { dispatch } => give_back(state, *dispatch, false, |_| ()),
         Event::UsageSettled { dispatch, amount, certainty, tokens } => {
             let Some(entry) = state.ledger.entries.get_mut(dispatch) else {
@@ -186,7 +186,9 @@ fn give_back(
         _ => {
             let plan = &mut state.plan_counters;
             plan.attempts = plan.attempts.saturating_sub(1);
-            plan.refusals += u32::from(refund);
+            if refund {
+                bump(&mut plan.refusals);
+            }
         }
     }
     Ok(())

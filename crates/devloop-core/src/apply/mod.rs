@@ -37,6 +37,11 @@ impl core::error::Error for FoldError {}
 
 type Folded = Result<(), FoldError>;
 
+/// Counts one more; a count stays at its end instead of starting anew.
+fn bump(count: &mut u32) {
+    *count = count.saturating_add(1);
+}
+
 fn misfit<T>(what: &str, id: &dyn fmt::Display) -> Result<T, FoldError> {
     Err(FoldError { what: alloc::format!("{what} {id}") })
 }
@@ -149,9 +154,9 @@ fn clock(state: &mut LoopState, event: &Event) {
             if first {
                 clock.day = wall.day();
             }
-            let doubtful = matches!(event, Event::ClockStepped { .. }) || wall.day() < clock.day;
-            clock.pending_day = (doubtful && wall.day() != clock.day)
-                .then_some(PendingDay { day: wall.day(), seen_at: *active });
+            // Neither a step nor a reboot is explained by awake time: another day must be seen again first.
+            clock.pending_day =
+                (wall.day() != clock.day).then_some(PendingDay { day: wall.day(), seen_at: *active });
         }
         Event::DayRolled { day } => {
             let back = *day < clock.day;
@@ -186,6 +191,7 @@ fn goal(state: &mut LoopState, event: &Event) {
             if state.target.branch.is_none() || state.target.branch != *branch {
                 state.target = Target { branch: branch.clone(), ..LoopState::default().target };
             }
+            (state.target.verified, state.target.known_red) = (None, Vec::new());
             state.progress_at = state.clock.active;
         }
         Event::GoalEditSeen { digest, at } => {
@@ -200,8 +206,12 @@ fn goal(state: &mut LoopState, event: &Event) {
             state.goal.epoch = state.goal.epoch.saturating_add(1);
             state.planning = Planning::Wanted { replaces: None };
             state.plan_counters = PlanCounters::default();
+            // What is being published is finished first: it may be in the target already.
+            let publishing = |stage: &Stage| {
+                matches!(stage, Stage::Merging(..) | Stage::Verifying(_) | Stage::Reverting(_))
+            };
             let open = state.tasks.iter_mut().filter(|t| t.is_live() && !t.is_done());
-            open.for_each(|t| t.stage = Stage::Replanning);
+            open.filter(|t| !publishing(&t.stage)).for_each(|t| t.stage = Stage::Replanning);
         }
         Event::GoalCompleted { at } => state.phase = Phase::Complete { at: *at },
         Event::GoalArchived => archive(state),

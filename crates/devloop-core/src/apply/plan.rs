@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{FoldError, Folded, misfit};
+use super::{FoldError, Folded, bump, misfit};
 use crate::event::{Counter, Event};
 use crate::ids::{Oid, TaskId};
 use crate::policy::Independence;
@@ -83,12 +83,15 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
             task.tip = Some(reapplied.clone());
             task.stage = Stage::Rework { notes: String::new() };
             state.target.last_merge = Some(commit.clone());
+            if state.target.verified.is_some() {
+                state.target.verified = Some(commit.clone());
+            }
         }
         Event::TaskMoved { to, .. } => task.stage = to.clone().into(),
         Event::Counted { counter, .. } => match counter {
-            Counter::Conflict => task.counters.conflicts += 1,
-            Counter::LostSwap => task.counters.lost_swaps += 1,
-            Counter::Orphan => task.counters.orphans += 1,
+            Counter::Conflict => bump(&mut task.counters.conflicts),
+            Counter::LostSwap => bump(&mut task.counters.lost_swaps),
+            Counter::Orphan => bump(&mut task.counters.orphans),
         },
         Event::CountersReset { .. } => {
             let replans = task.counters.replans;
@@ -99,7 +102,7 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
             task.implementers.clear();
         }
         Event::ReplanRequested { .. } => {
-            task.counters.replans += 1;
+            bump(&mut task.counters.replans);
             task.stage = Stage::Replanning;
         }
         Event::TaskAccepted { .. } => task.stage = Stage::Done(Done::Accepted),

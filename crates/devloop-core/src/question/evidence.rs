@@ -46,7 +46,8 @@ pub(super) fn list(f: &Facts<'_>) -> Vec<String> {
 /// What was seen when it opened. For caps the detail is the amount that did not fit.
 fn detail(f: &Facts<'_>, out: &mut Vec<String>) {
     let is_cap = f.hold.kind.is_about_money();
-    if !f.hold.detail.is_empty() {
+    // The goal's own lines name both texts.
+    if !f.hold.detail.is_empty() && f.hold.kind != HoldKind::GoalChanged {
         let what = if is_cap { "The next dispatch would set aside" } else { "Seen" };
         out.push(format!("{what}: {}", f.hold.detail));
     }
@@ -203,8 +204,13 @@ fn goal(f: &Facts<'_>, out: &mut Vec<String>) {
         digest.map_or("none".to_string(), |d| d.as_str().get(..10).unwrap_or_default().to_string())
     };
     let goal = &f.state.goal;
-    let seen = goal.pending.as_ref().map(|pending| &pending.digest);
-    out.push(format!("The plan was made for text {}; seen now: {}.", head(goal.digest.as_ref()), head(seen)));
+    let asked = crate::ids::Digest::parse(&f.hold.detail).ok();
+    let seen = asked.as_ref().or(goal.pending.as_ref().map(|pending| &pending.digest));
+    out.push(format!(
+        "The plan was made for text {}; asked for: {}.",
+        head(goal.digest.as_ref()),
+        head(seen)
+    ));
     let open = f.state.tasks.iter().filter(|task| task.is_live() && !task.is_done()).count();
     out.push(format!("Tasks not done: {open} of {}.", f.state.tasks.len()));
 }

@@ -35,10 +35,12 @@ pub(super) fn offers(f: &Facts<'_>) -> Vec<Offer> {
 fn is_accepted(f: &Facts<'_>, answer: Answer) -> bool {
     let orphaned = matches!(f.subject, Subject::Task(_)) && f.task.is_none();
     match answer {
-        Answer::Stop => true,
+        // Once is enough: a second one would say nothing new.
+        Answer::Stop => f.hold.acknowledged.is_none(),
         // Work that waits for leave would only be held again.
         Answer::Retry => !orphaned && !f.waits_for_leave(),
-        Answer::Accept | Answer::Drop | Answer::GoOn => !orphaned,
+        Answer::Accept | Answer::Drop => f.task.is_some(),
+        Answer::GoOn => !orphaned,
         Answer::Continue | Answer::Open => true,
         Answer::RetryFresh => f.task.is_some_and(|task| task.tip.is_some() || task.base.is_some()),
         // A review keeps the counters, so at the limit it would only open the next question.
@@ -136,7 +138,8 @@ fn discards(f: &Facts<'_>, answer: Answer) -> bool {
     match answer {
         // A pass that was paid for no longer counts.
         Answer::Retry => f.is_reviewed() && f.hold.kind.retry_redoes_work(),
-        Answer::RetryFresh | Answer::Drop => f.tip().is_some(),
+        Answer::RetryFresh => f.tip().is_some() && f.hold.kind != HoldKind::PostMergeRed,
+        Answer::Drop => f.tip().is_some(),
         Answer::Accept => f.tip().is_some() && f.hold.kind != HoldKind::PostMergeRed,
         Answer::Replan => match f.subject {
             Subject::Task(_) => f.tip().is_some(),
@@ -220,6 +223,12 @@ fn work_again(f: &Facts<'_>) -> String {
 }
 
 fn fresh(f: &Facts<'_>) -> String {
+    if f.hold.kind == HoldKind::PostMergeRed {
+        return format!(
+            "Starts from {} as it is now, the merge included. Its circuits start anew.",
+            f.target()
+        );
+    }
     let gone = f.tip().map_or("discards nothing but leftovers".to_string(), |tip| {
         format!("discards the task's commits up to {} (kept under refs/devloop/retired/)", short(tip))
     });

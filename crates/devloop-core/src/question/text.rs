@@ -145,7 +145,8 @@ rows! {
     RouteClosed: "{Who} is closed: its provider takes no dispatch. Open it again?",
         ["Mend what keeps it closed: credit, login, limits", "Name a fallback for the route in the \
         configuration"];
-    QuotaWaitTooLong: "{Who} is closed until its quota resets, which is far away. Open it now?",
+    QuotaWaitTooLong: "{Who} is closed until its quota resets, which is far away. Open it now? It opens by \
+        itself then.",
         ["Name a fallback for the route in the configuration"];
 }
 

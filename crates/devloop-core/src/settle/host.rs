@@ -163,14 +163,20 @@ fn not_merged(
             }
             take_host(view, draft, task, Op::Refresh, merge_basis(view, task), Some(back));
         }
-        // A checkout is only looked at while a merge is ready, so the first merge may meet one in the way.
-        MergeFault::LostSwap | MergeFault::Checkout => {
-            if task.counters.lost_swaps + 1 >= LOST_SWAPS {
-                let moved_at_every_try = why == MergeFault::LostSwap;
-                let kind = if moved_at_every_try { HoldKind::BaseMoved } else { HoldKind::MergeWedged };
-                return hold(draft, kind);
+        MergeFault::LostSwap => {
+            if task.counters.lost_swaps.saturating_add(1) >= LOST_SWAPS {
+                return hold(draft, HoldKind::BaseMoved);
             }
             draft.event(Event::Counted { task: task.id.clone(), counter: Counter::LostSwap });
+            moved(draft, task, back);
+        }
+        // It got in the way after it was looked at: the next look waits for it. A checkout that is in the way
+        // of every merge and never of a look is a question.
+        MergeFault::Checkout => {
+            let tries = task.counters.repeats.as_ref().map_or(0, |repeats| repeats.count);
+            if tries >= view.policy.limits.same_action {
+                return hold(draft, HoldKind::MergeWedged);
+            }
             moved(draft, task, back);
         }
         MergeFault::Rewound => {

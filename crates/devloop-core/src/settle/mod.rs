@@ -7,7 +7,7 @@ mod route;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::basis::Basis;
+use crate::basis::{Basis, BasisField};
 use crate::decide::Decision;
 use crate::draft::{Draft, View};
 use crate::effect::Effect;
@@ -177,13 +177,20 @@ fn task_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease
     }
     let back = lease.resume_to.clone().unwrap_or_else(|| task.restart_point());
     let now = Basis::of_task(view.state, view.policy, task);
-    let stale =
-        matches!(lease.op, Op::Review | Op::Check | Op::Merge) && lease.basis.difference(&now).is_some();
+    let judged = matches!(lease.op, Op::Review | Op::Check | Op::Merge);
     let landed = matches!(report.outcome, Outcome::Merged { .. } | Outcome::AlreadyMerged { .. });
-    if stale && !landed {
-        let to = task.tip.clone().map_or(back, |head| ResumeTo::Committed { head });
-        draft.event(Event::TaskMoved { task: task.id.clone(), to });
-        return;
+    match lease.basis.difference(&now).filter(|_| judged && !landed) {
+        // The plan for the new text covers whatever did not land.
+        Some(BasisField::GoalEpoch) => {
+            draft.event(Event::TaskDropped { task: task.id.clone() });
+            return;
+        }
+        Some(_) => {
+            let to = task.tip.clone().map_or(back, |head| ResumeTo::Committed { head });
+            draft.event(Event::TaskMoved { task: task.id.clone(), to });
+            return;
+        }
+        None => {}
     }
     match lease.op {
         Op::Work => model::work_ended(view, draft, report, lease, task, back),

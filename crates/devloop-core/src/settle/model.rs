@@ -23,7 +23,7 @@ pub(super) fn plan_ended(view: &View<'_>, draft: &mut Draft, report: &Report, le
     let fault = match &report.outcome {
         Outcome::Refused { .. } => {
             draft.event(Event::PlanWanted { replaces: replaces.clone() });
-            if view.state.plan_counters.refusals + 1 >= view.policy.limits.plan_refusals {
+            if view.state.plan_counters.refusals.saturating_add(1) >= view.policy.limits.plan_refusals {
                 hold_planning(view, draft, HoldKind::PlanRefusals, &detail_of(&report.outcome));
             }
             return;
@@ -103,7 +103,7 @@ pub(super) fn work_ended(
 
 /// This refusal is the last one the circuit allows: asked here, while the reason is known.
 fn refused_too_often(view: &View<'_>, task: &Task) -> bool {
-    task.counters.refusals + 1 >= view.policy.limits.refusals
+    task.counters.refusals.saturating_add(1) >= view.policy.limits.refusals
 }
 
 pub(super) fn review_ended(
@@ -146,7 +146,10 @@ fn judge_review(
         draft.hold(view, task_key(&task.id, kind), detail, &[], Some(to));
     };
     let who = lease.route.as_ref().and_then(|key| view.policy.routes.get(key)).map(|r| &r.identity);
-    let (Some(head), Some(base), Some(who)) = (&task.tip, &task.base, who) else {
+    let Some(who) = who else {
+        return hold(draft, HoldKind::ResultTransitionFailed, "its route is no longer configured", back);
+    };
+    let (Some(head), Some(base)) = (&task.tip, &task.base) else {
         return hold(draft, HoldKind::UnknownReviewSha, "the task has no commit to review", back);
     };
     let rule = view.policy.review.independence;

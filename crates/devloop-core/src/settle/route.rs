@@ -11,7 +11,7 @@ use crate::units::WallMs;
 /// How long a route stays closed when its provider names no moment: 15 minutes.
 pub const ROUTE_PAUSE_MS: u64 = 15 * 60_000;
 
-/// A quota that resets later than this needs a person: 24 hours.
+/// A quota that resets later than this is asked about, and waited for all the same: 24 hours.
 pub const QUOTA_WAIT_MAX_MS: u64 = 24 * 3_600_000;
 
 /// Provider faults close the route, not the task; a route that refuses everybody is closed with one question.
@@ -31,7 +31,8 @@ pub(super) fn gate_route(view: &View<'_>, draft: &mut Draft, lease: &Lease, outc
                 close(view, draft, route, HoldKind::RouteClosed, detail);
             }
             FailureClass::RateLimited { until: Some(at) } if at.since(view.now.wall) > QUOTA_WAIT_MAX_MS => {
-                close(view, draft, route, HoldKind::QuotaWaitTooLong, detail);
+                close_until(view, draft, route, Some(*at), detail);
+                ask(view, draft, route, HoldKind::QuotaWaitTooLong, detail);
             }
             FailureClass::RateLimited { until } => close_until(view, draft, route, *until, detail),
             FailureClass::Overloaded | FailureClass::NetworkDown => {
@@ -46,13 +47,26 @@ pub(super) fn gate_route(view: &View<'_>, draft: &mut Draft, lease: &Lease, outc
 
 fn close(view: &View<'_>, draft: &mut Draft, route: &RouteKey, kind: HoldKind, detail: &str) {
     draft.event(Event::RouteGated { route: route.clone(), gate: Gate::Closed });
-    let key = HoldKey { subject: Subject::Route(route.clone()), kind };
-    draft.hold(view, key, detail, &[], None);
+    ask(view, draft, route, kind, detail);
 }
 
+/// Several dispatches of one route may fail for one reason: it is asked about once.
+fn ask(view: &View<'_>, draft: &mut Draft, route: &RouteKey, kind: HoldKind, detail: &str) {
+    let key = HoldKey { subject: Subject::Route(route.clone()), kind };
+    if view.state.hold(&key).is_none() {
+        draft.hold(view, key, detail, &[], None);
+    }
+}
+
+/// A later report never opens a route earlier than an earlier one said.
 fn close_until(view: &View<'_>, draft: &mut Draft, route: &RouteKey, until: Option<WallMs>, detail: &str) {
     let floor = view.now.wall.plus(1_000);
     let at = until.unwrap_or(view.now.wall.plus(ROUTE_PAUSE_MS)).max(floor);
+    match view.state.gate(route) {
+        Gate::Closed => return,
+        Gate::ClosedUntil { at: later, .. } if later >= at => return,
+        Gate::Open | Gate::ClosedUntil { .. } => {}
+    }
     let gate = Gate::ClosedUntil { at, why: crate::task::clip(detail) };
     draft.event(Event::RouteGated { route: route.clone(), gate });
 }
