@@ -188,6 +188,12 @@ fn answer_goal(view: &View<'_>, draft: &mut Draft, answer: Answer, hold: &Hold) 
     let Some(digest) = Digest::parse(&hold.detail).ok().or(seen) else { return };
     if answer == Answer::Replan {
         end_models(view, draft);
+        // What was asked about the old plan is asked no more.
+        let asked = view.state.holds.iter().filter(|held| held.subject == Subject::Planning);
+        for held in asked {
+            let key = HoldKey { subject: Subject::Planning, kind: held.hold.kind };
+            draft.event(Event::HoldLifted { key, at: view.now.active });
+        }
         draft.event(Event::GoalReplanned { digest });
     } else {
         draft.event(Event::GoalContinued { digest });
@@ -243,7 +249,7 @@ fn resume(view: &View<'_>, by: &str, task: Option<&TaskId>, reset_cost: bool) ->
         Phase::Complete { .. } => return Err(Refusal::GoalComplete),
         Phase::Active | Phase::Paused { .. } => {}
     }
-    if view.state.goal.number == 0 {
+    if view.state.goal.number == 0 && view.state.phase == Phase::Active {
         return Err(Refusal::NotStarted);
     }
     let mut draft = Draft::of(alloc::vec![Event::Resumed { by: by.to_string(), at: view.now.wall }]);

@@ -181,7 +181,7 @@ data! {
         ChecksUnavailable,
         /// The user's checkout is in the way: dirty, or a merge of a person in progress.
         Checkout,
-        /// The target no longer contains the last merge.
+        /// The target no longer contains what this relies on: the task's base, or the merge to take back.
         Rewound,
         /// Somebody committed on top of the merge that should be taken back.
         BuriedMerge,

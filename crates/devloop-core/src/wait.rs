@@ -4,6 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::admit::{Admission, admit};
+use crate::clock::DAY_AGREES_MS;
 use crate::decide::{Decision, merge_obstacle, needs_base_check};
 use crate::draft::{Draft, View};
 use crate::effect::Effect;
@@ -95,7 +96,10 @@ fn waker(view: &View<'_>, seen: &Observation, obstacle: &Obstacle) -> Waker {
     };
     match obstacle {
         Obstacle::Hold(Subject::Loop) if midnight_helps(view) => {
-            Waker::At(view.state.clock.day.next_midnight())
+            let midnight = view.state.clock.day.next_midnight();
+            // After a step of the clock the next day may be there already and only has to be seen again.
+            let soon = view.now.wall.plus(DAY_AGREES_MS);
+            Waker::At(if midnight > view.now.wall { midnight } else { soon })
         }
         Obstacle::Hold(_) => Waker::Person,
         Obstacle::Dependency(id) | Obstacle::Overlap(id) => of_task(view, seen, id),

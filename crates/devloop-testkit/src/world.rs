@@ -95,6 +95,7 @@ pub struct World {
     pub boot: u64,
     pub instance: u64,
     pub goal: u64,
+    pub slept: u64,
 }
 
 impl std::fmt::Debug for World {
@@ -119,6 +120,7 @@ impl World {
             boot: 1,
             instance: 4,
             goal: 7,
+            slept: 0,
         }
     }
 
@@ -127,9 +129,15 @@ impl World {
             Owner { host: "here".into(), boot: self.boot, pid: 2, started: 3, instance: self.instance };
         Stamp {
             wall: WallMs(self.wall),
-            awake: AwakeMs { boot: self.boot, ms: self.wall - 1_789_999_000_000 },
+            awake: AwakeMs { boot: self.boot, ms: self.wall - self.slept - 1_789_999_000_000 },
             owner,
         }
+    }
+
+    /// Wall time goes on while the machine sleeps.
+    pub fn step_clock(&mut self, ms: u64) {
+        self.wall += ms;
+        self.slept += ms;
     }
 
     pub fn observe(&self) -> Observation {

@@ -15,7 +15,7 @@ use crate::state::{
     Clock, Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters,
     Planning, RouteState, Target,
 };
-use crate::task::Stage;
+use crate::task::{Stage, Task};
 use crate::units::{Day, MAX_NUMBER};
 
 pub use lease::MAX_UNATTRIBUTED;
@@ -206,12 +206,13 @@ fn goal(state: &mut LoopState, event: &Event) {
             state.goal.epoch = state.goal.epoch.saturating_add(1);
             state.planning = Planning::Wanted { replaces: None };
             state.plan_counters = PlanCounters::default();
-            // What is being published is finished first: it may be in the target already.
-            let publishing = |stage: &Stage| {
-                matches!(stage, Stage::Merging(..) | Stage::Verifying(_) | Stage::Reverting(_))
+            let (tasks, leases) = (&mut state.tasks, &state.leases);
+            // What the host has begun is finished first: a merge may be in the target already.
+            let begun = |task: &Task| {
+                task.dispatch().and_then(|d| leases.get(&d)).is_some_and(|lease| !lease.op.is_model())
             };
-            let open = state.tasks.iter_mut().filter(|t| t.is_live() && !t.is_done());
-            open.filter(|t| !publishing(&t.stage)).for_each(|t| t.stage = Stage::Replanning);
+            let open = tasks.iter_mut().filter(|t| t.is_live() && !t.is_done() && !begun(t));
+            open.for_each(|t| t.stage = Stage::Replanning);
         }
         Event::GoalCompleted { at } => state.phase = Phase::Complete { at: *at },
         Event::GoalArchived => archive(state),

@@ -70,7 +70,7 @@ rows! {
         ["Remove what is in its way, then answer retry"];
     MergeWedged: "A merge of {who} could not be finished or undone safely. Work on it again?",
         ["Make the checkout clean and end any merge or rebase in it: git status"];
-    UnknownBase: "A commit that {who} relies on is not in the repository. Start it afresh?", [];
+    UnknownBase: "A commit that {who} relies on is gone, or {target} lost it. Start it afresh?", [];
     MergeOntoTrunk: "{Target} is a trunk. Make a branch for this goal, or merge there? Planning and work go \
         on meanwhile.",
         [];

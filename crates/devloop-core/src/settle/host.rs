@@ -7,7 +7,7 @@ use super::{detail_of, moved};
 use crate::basis::Basis;
 use crate::draft::{Draft, NewLease, View, notes, rework, task_key};
 use crate::event::{Counter, Event};
-use crate::hold::{HoldKey, HoldKind, Subject};
+use crate::hold::{HoldKind, Subject};
 use crate::policy::{Acceptance, PostMerge};
 use crate::report::{CheckOutcome, CommitFault, MergeFault, Outcome, Report};
 use crate::state::{Lease, Op};
@@ -179,13 +179,9 @@ fn not_merged(
             }
             moved(draft, task, back);
         }
-        MergeFault::Rewound => {
-            moved(draft, task, back);
-            let key = HoldKey { subject: Subject::Target, kind: HoldKind::TargetRewound };
-            draft.hold(view, key, detail, paths, None);
-        }
         MergeFault::ChecksUnavailable => hold(draft, HoldKind::CheckUnavailable),
-        MergeFault::UnknownCommit => hold(draft, HoldKind::UnknownBase),
+        // Whether the target lost the loop's own merge is observed; here it lost what this task started from.
+        MergeFault::UnknownCommit | MergeFault::Rewound => hold(draft, HoldKind::UnknownBase),
         MergeFault::BuriedMerge => hold(draft, HoldKind::PostMergeRed),
         MergeFault::Git => hold(draft, HoldKind::MergeWedged),
     }

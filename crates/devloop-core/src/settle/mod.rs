@@ -177,20 +177,18 @@ fn task_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease
     }
     let back = lease.resume_to.clone().unwrap_or_else(|| task.restart_point());
     let now = Basis::of_task(view.state, view.policy, task);
-    let judged = matches!(lease.op, Op::Review | Op::Check | Op::Merge);
     let landed = matches!(report.outcome, Outcome::Merged { .. } | Outcome::AlreadyMerged { .. });
-    match lease.basis.difference(&now).filter(|_| judged && !landed) {
+    let difference = lease.basis.difference(&now).filter(|_| !landed);
+    let published = matches!(lease.op, Op::Verify | Op::Revert);
+    if difference == Some(BasisField::GoalEpoch) && !published {
         // The plan for the new text covers whatever did not land.
-        Some(BasisField::GoalEpoch) => {
-            draft.event(Event::TaskDropped { task: task.id.clone() });
-            return;
-        }
-        Some(_) => {
-            let to = task.tip.clone().map_or(back, |head| ResumeTo::Committed { head });
-            draft.event(Event::TaskMoved { task: task.id.clone(), to });
-            return;
-        }
-        None => {}
+        draft.event(Event::TaskDropped { task: task.id.clone() });
+        return;
+    }
+    if difference.is_some() && matches!(lease.op, Op::Review | Op::Check | Op::Merge) {
+        let to = task.tip.clone().map_or(back, |head| ResumeTo::Committed { head });
+        draft.event(Event::TaskMoved { task: task.id.clone(), to });
+        return;
     }
     match lease.op {
         Op::Work => model::work_ended(view, draft, report, lease, task, back),
@@ -200,7 +198,13 @@ fn task_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease
         Op::Merge => host::merge_ended(view, draft, report, task, back),
         Op::Refresh => host::refresh_ended(view, draft, &report.outcome, task, back),
         Op::Verify => host::verify_ended(view, draft, &report.outcome, lease, task),
-        Op::Revert => host::revert_ended(view, draft, &report.outcome, lease, task),
+        Op::Revert => {
+            host::revert_ended(view, draft, &report.outcome, lease, task);
+            let taken_back = matches!(report.outcome, Outcome::Reverted { .. });
+            if taken_back && difference == Some(BasisField::GoalEpoch) {
+                draft.event(Event::TaskDropped { task: task.id.clone() });
+            }
+        }
         Op::Plan => {}
     }
 }
