@@ -5,6 +5,7 @@ mod dist;
 mod guest;
 mod help;
 mod schema;
+mod sim;
 mod start;
 mod test;
 mod tidy;
@@ -20,6 +21,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ("guest", "build the component and its image (--force, --target <triple>)", guest::run),
     ("help-page", "write docs/cli.md from the CLI's own help (--check: only compare)", help::run),
     ("schema", "write docs/schema from the types (--check: only compare)", schema::run),
+    ("sim", "run simulated nights: --seeds N [--from S], --seed X, --script FILE, --go-on", sim::run),
     ("start", "build the guest and the CLI, then run `devloop demo [path]`", start::run),
     ("test", "build and test everything (--only <part>, --list)", test::run),
     ("tidy", "check the rules of the house (--fix updates what can be generated)", tidy::run),
