@@ -6,11 +6,11 @@ mod leftovers;
 
 use std::path::{Path, PathBuf};
 
-use devloop_core::policy::Backend;
 use devloop_core::state::LoopState;
 use devloop_wire::config_doc::{self, Config};
 use serde::Serialize;
 
+use crate::backend::{self, Surroundings};
 use crate::error::HostError;
 use crate::files;
 use crate::git::{Git, Repo};
@@ -188,43 +188,12 @@ fn look_at_config(armed: &Armed, found: &mut Vec<Finding>) -> Option<Config> {
     for warning in &config.warnings {
         found.push(Finding::note("config", warning.to_string()).at(&path));
     }
-    let missing = missing_programs(&config);
-    for (route, program) in &missing {
-        let text = format!("route {route} starts `{program}`, which is not on the search path");
-        found.push(Finding::problem("backend", text).at(&path));
-    }
-    if config.warnings.is_empty() && missing.is_empty() {
+    let problems = backend::problems(&config, &Surroundings::of_process());
+    found.extend(problems.iter().map(|text| Finding::problem("backend", text.clone()).at(&path)));
+    if config.warnings.is_empty() && problems.is_empty() {
         found.push(Finding::well("config", "every field is understood").at(path));
     }
     Some(config)
-}
-
-/// Routes whose program is not there, with the program.
-fn missing_programs(config: &Config) -> Vec<(String, String)> {
-    let first = |argv: &[String]| argv.first().cloned();
-    let mut missing = Vec::new();
-    for (key, route) in &config.routes {
-        let program = match route.backend {
-            Backend::Claude => Some("claude".to_owned()),
-            Backend::Codex => Some("codex".to_owned()),
-            Backend::Dsh => Some("dsh".to_owned()),
-            Backend::Command => first(&config.command),
-            Backend::Acp => first(&config.acp),
-            Backend::Noop | Backend::Scripted | Backend::Subagent | Backend::DshAgent => None,
-        };
-        if let Some(program) = program.filter(|program| !is_program(program)) {
-            missing.push((key.to_string(), program));
-        }
-    }
-    missing
-}
-
-fn is_program(name: &str) -> bool {
-    if name.contains('/') {
-        return files::stamp(Path::new(name)).is_some();
-    }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|folder| files::stamp(&folder.join(name)).is_some_and(|s| !s.folder))
 }
 
 fn look_at_state(

@@ -19,6 +19,7 @@ use devloop_core::units::WallMs;
 use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
+use crate::backend::{self, Surroundings};
 use crate::clock::{Clock, SystemClock};
 use crate::command::{self, CommandReport};
 use crate::doctor::check_goal;
@@ -123,6 +124,7 @@ impl Supervisor {
         let observer = Observer { armed: &armed, disk: &disk, repo: &repo, clock: &*clock, me };
         session.set_present(observer.present()?);
         session.note(remarks);
+        session.note(backend::problems(&config, &Surroundings::of_process()));
         take_over(&owner, &disk, &mut session, acts(&config))?;
         let fence = Arc::clone(&owner);
         let setting = Setting {

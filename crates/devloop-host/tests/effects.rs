@@ -2,6 +2,8 @@
 
 #[path = "effects/checks.rs"]
 mod checks;
+#[path = "effects/commands.rs"]
+mod commands;
 #[path = "effects/commits.rs"]
 mod commits;
 #[path = "effects/demo.rs"]

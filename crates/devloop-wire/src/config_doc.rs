@@ -41,6 +41,9 @@ pub const KEYS: &[&str] = &[
     "reviewerTier",
     "scripted",
     "command",
+    "claude",
+    "codex",
+    "dsh",
     "acp",
     "forge",
     "prePrCheck",
@@ -112,6 +115,17 @@ pub struct RouteConfig {
     pub max_parallel: Option<u32>,
 }
 
+/// What an adapter that starts a program is given besides its route.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdapterConfig {
+    /// The program, with words that always stand first; empty for the adapter's own name.
+    pub argv: Vec<String>,
+    /// Words for the program's end of options, for settings that the adapter does not know.
+    pub args: Vec<String>,
+    /// Names of variables of the loop's own environment that the program needs besides its login.
+    pub env: Vec<String>,
+}
+
 /// A configuration that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -152,10 +166,8 @@ pub struct Config {
     pub review: ReviewPolicy,
     /// The script of the backend `scripted`.
     pub script: Option<String>,
-    /// The argv of the backend `command`.
-    pub command: Vec<String>,
-    /// The argv of the backend `acp`.
-    pub acp: Vec<String>,
+    /// What each adapter that starts a program is given besides its route.
+    pub adapters: Map<Backend, AdapterConfig>,
     /// What works but hardly as intended.
     pub warnings: Vec<ConfigFault>,
 }
@@ -213,6 +225,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What the adapter is given; nothing when it is not configured.
+    #[must_use]
+    pub fn adapter(&self, backend: Backend) -> AdapterConfig {
+        self.adapters.get(&backend).cloned().unwrap_or_default()
+    }
+
     /// Closes every route: nothing is dispatched.
     pub fn close(&mut self) {
         self.agent_backend = AgentBackend::Noop;

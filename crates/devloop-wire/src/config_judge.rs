@@ -6,7 +6,7 @@ use devloop_core::ids::RouteKey;
 use devloop_core::policy::{Backend, DEFAULT_RESERVE};
 use devloop_core::review::is_independent;
 
-use crate::config_doc::{Config, RouteConfig, Weight};
+use crate::config_doc::{AgentBackend, Config, RouteConfig, Weight};
 use crate::config_fields::Faults;
 use crate::config_routes::{path_of, word_of};
 use crate::money::usd_text;
@@ -16,8 +16,8 @@ pub(crate) fn judge(faults: &mut Faults, config: &Config) {
     let used = |backend: Backend| config.routes.iter().find(|(_, route)| route.backend == backend);
     let needs = [
         (Backend::Scripted, "scripted.script", config.script.is_none()),
-        (Backend::Command, "command.argv", config.command.is_empty()),
-        (Backend::Acp, "acp.argv", config.acp.is_empty()),
+        (Backend::Command, "command.argv", config.adapter(Backend::Command).argv.is_empty()),
+        (Backend::Acp, "acp.argv", config.adapter(Backend::Acp).argv.is_empty()),
     ];
     for (backend, path, missing) in needs {
         if let (Some((key, _)), true) = (used(backend), missing) {
@@ -44,8 +44,12 @@ fn judge_reviewer(faults: &mut Faults, config: &Config) {
         });
         let Some(same) = same else { continue };
         let (own, other) = (path_of(reviewer), path_of(same));
+        let mend = match config.agent_backend {
+            AgentBackend::One(_) => "set reviewModel, or every task would be held before its review",
+            AgentBackend::Noop | AgentBackend::Routed => "name another provider or model",
+        };
         let what = format!(
-            "is {}, and {other} works as {}: nobody reviews their own work; name another provider or model",
+            "is {}, and {other} works as {}: nobody reviews their own work; {mend}",
             judge.identity, config.routes[same].identity
         );
         // Among several reviewers one that differs is found at each dispatch.

@@ -5,6 +5,7 @@ use devloop_core::paths::pattern_fault;
 use devloop_core::policy::{HighRisk, Independence, Limits, PostMerge, ReviewPolicy};
 use devloop_core::units::{MAX_NUMBER, UsdMicros};
 
+use crate::config_adapters;
 use crate::config_doc::{Config, ConfigFault, KEYS, Weight};
 use crate::config_fields::{Faults, Fields};
 use crate::config_judge;
@@ -73,8 +74,7 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
         trunks: trunks(&mut faults, &top),
         review: review_policy(&mut faults, &top),
         script: routes.script,
-        command: routes.command,
-        acp: routes.acp,
+        adapters: config_adapters::read(&mut faults, &top),
         warnings: Vec::new(),
     };
     not_built(&mut faults, &top);

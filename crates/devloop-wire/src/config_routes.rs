@@ -10,7 +10,6 @@ use devloop_core::units::{MAX_NUMBER, Map, Price, UsdMicros};
 
 use crate::config_doc::{AgentBackend, RouteConfig, Weight};
 use crate::config_fields::{Faults, Fields, nearest};
-use crate::config_read::argv;
 use crate::money::parse_usd;
 use crate::tree::Node;
 
@@ -22,8 +21,6 @@ pub(crate) struct Routes {
     pub reviewer: RouteKey,
     pub routing: Map<Tier, RouteKey>,
     pub script: Option<String>,
-    pub command: Vec<String>,
-    pub acp: Vec<String>,
 }
 
 const BACKENDS: &[(&str, Backend)] = &[
@@ -122,8 +119,6 @@ pub(crate) fn read(faults: &mut Faults, top: &Fields<'_>) -> Routes {
         routing: TIERS.iter().map(|(word, tier)| (*tier, book.key(word))).collect(),
         routes: book.routes,
         script,
-        command: adapter_argv(faults, top, "command"),
-        acp: adapter_argv(faults, top, "acp"),
     }
 }
 
@@ -147,13 +142,20 @@ fn backend(faults: &mut Faults, node: &Node, path: &str, more: &[&str]) -> Optio
             if let Some(provider) = text.strip_prefix("subagent:").filter(|provider| !provider.is_empty()) {
                 return Some((Backend::Subagent, Some(provider.to_owned())));
             }
-            let word = if text == "dsh-agent" { "dsh_agent" } else { text.as_str() };
+            let word = match text.as_str() {
+                "dsh-agent" => "dsh_agent",
+                "local" => {
+                    let what = "local is the earlier name of command, which starts command.argv";
+                    faults.add(Weight::Warning, path, what);
+                    "command"
+                }
+                other => other,
+            };
             if let Some((_, backend)) = BACKENDS.iter().find(|(known, _)| *known == word) {
                 return Some((*backend, None));
             }
             match word {
                 "forge" => "forge is known and not built yet; name a reviewer of your own".to_owned(),
-                "local" => "local has no adapter; use command with an argv of your own".to_owned(),
                 _ => {
                     let near = nearest(word, words.iter().copied());
                     let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
@@ -186,12 +188,6 @@ fn preset(
     };
     let reserve = script_reserve.filter(|_| backend == Backend::Scripted);
     Preset { tier: slot.tier, backend, model: review_model.or(model), reserve, only }
-}
-
-fn adapter_argv(faults: &mut Faults, top: &Fields<'_>, key: &str) -> Vec<String> {
-    let Some(node) = top.get(key) else { return Vec::new() };
-    let fields = faults.fields(node, key, &["argv"]);
-    fields.get("argv").map(|node| argv(faults, node, &fields.at("argv"))).unwrap_or_default()
 }
 
 /// The routes while they are read.

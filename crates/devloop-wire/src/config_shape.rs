@@ -173,9 +173,22 @@ struct ScriptedShape {
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct ArgvShape {
+struct OwnProgramShape {
     /// The command with its arguments.
     argv: Option<Vec<String>>,
+    /// Variables of the loop's environment that it may see.
+    env: Option<Vec<String>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct ProgramShape {
+    /// The program, with words that always stand first; the adapter's own name when nothing is said.
+    argv: Option<Vec<String>>,
+    /// More words for it.
+    args: Option<Vec<String>>,
+    /// Variables of the loop's environment that it may see besides its login.
+    env: Option<Vec<String>>,
 }
 
 #[derive(JsonSchema)]
@@ -234,9 +247,15 @@ pub(crate) struct ConfigShape {
     /// The adapter `scripted`.
     scripted: Option<ScriptedShape>,
     /// The adapter `command`.
-    command: Option<ArgvShape>,
+    command: Option<OwnProgramShape>,
+    /// The adapter `claude`.
+    claude: Option<ProgramShape>,
+    /// The adapter `codex`.
+    codex: Option<ProgramShape>,
+    /// The adapter `dsh`.
+    dsh: Option<ProgramShape>,
     /// The adapter `acp`.
-    acp: Option<ArgvShape>,
+    acp: Option<OwnProgramShape>,
     /// Known, not built yet.
     forge: Option<BTreeMap<String, serde_json::Value>>,
     /// Known, not built yet; must be empty.

@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod budget_doc;
+mod config_adapters;
 pub mod config_doc;
 mod config_fields;
 mod config_judge;

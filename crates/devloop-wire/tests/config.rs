@@ -108,7 +108,7 @@ fn the_new_keys_are_read() {
     assert_eq!(config.limits.cost_goal, Some(UsdMicros(5_000_000)));
     assert_eq!(config.limits.cost_day_all_projects, UsdMicros(50_000_000));
     assert_eq!((config.limits.plan_refusals, config.limits.disk_low_bytes), (8, 9));
-    assert_eq!(config.command, ["agent", "--go"]);
+    assert_eq!(config.adapter(Backend::Command).argv, ["agent", "--go"]);
 }
 
 #[test]
@@ -162,7 +162,24 @@ const REFUSALS: &[(&str, &str)] = &[
     (r#"{"agentBackend":["noop"]}"#, "agentBackend: must be one of"),
     (r#"{"agentBackend":"forge"}"#, "agentBackend: forge is known and not built yet"),
     (r#"{"reviewerRoute":{"backend":"forge"}}"#, "reviewerRoute.backend: forge is known and not built yet"),
-    (r#"{"routing":{"T0":{"backend":"local"}}}"#, "routing.T0.backend: local has no adapter"),
+    (
+        r#"{"agentBackend":"routed","routing":{"T0":{"backend":"local"}}}"#,
+        "routing.T0.backend: local is the earlier name of command",
+    ),
+    (
+        r#"{"agentBackend":"routed","routing":{"T0":{"backend":"local"}}}"#,
+        "command.argv: is missing; routing.T0",
+    ),
+    (r#"{"claude":{"argss":["x"]}}"#, "claude.argss: unknown key; did you mean args?"),
+    (r#"{"codex":{"args":[1]}}"#, "codex.args[0]: must be a text, not a number"),
+    (r#"{"codex":{"env":["A-B"]}}"#, "codex.env[0]: must be the name of a variable"),
+    (r#"{"dsh":{"env":["GH_TOKEN"]}}"#, "dsh.env[0]: is never given to a worker: every GH_* is withheld"),
+    (r#"{"command":{"argv":["a"],"args":["b"]}}"#, "command.args: belongs to the argv here"),
+    (
+        r#"{"agentBackend":"claude"}"#,
+        "reviewerRoute: is claude/default, and routing.T0 works as claude/default",
+    ),
+    (r#"{"agentBackend":"claude"}"#, "set reviewModel"),
     (r#"{"routing":{"T4":{}}}"#, "routing.T4: unknown key"),
     (r#"{"routing":{"T0":{"modle":"x"}}}"#, "routing.T0.modle: unknown key; did you mean model?"),
     (r#"{"routing":{"T0":{"model":"a b"}}}"#, "routing.T0.model: must not contain white space"),

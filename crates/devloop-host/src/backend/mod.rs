@@ -1,13 +1,21 @@
 //! Backends: what runs a model for one dispatch and brings back its parsed end. A backend holds no lease,
 //! commits nothing and decides nothing.
 
+mod adapter;
+mod claude;
+mod codex;
+mod command;
 pub mod demo;
+mod fault;
+mod login;
 mod noop;
+mod reset;
+mod runner;
 pub mod script;
 mod scripted;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use devloop_core::effect::{Contract, Job};
@@ -15,14 +23,20 @@ use devloop_core::ids::{DispatchId, Identity, Oid, RouteKey};
 use devloop_core::policy::Backend as Kind;
 use devloop_core::report::{FailureClass, Outcome, Usage};
 use devloop_core::task::clip;
+use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig};
+use devloop_wire::envelope::Expected;
 
 use crate::effects::run_record::Role;
+use crate::files;
 use crate::git::Repo;
 use crate::process::tree::TreeRecord;
 use crate::process::{CancelToken, Deadline, Exit, Folders};
 use crate::store::{Armed, Disk};
 
+use adapter::Adapter;
+pub use login::Surroundings;
 pub use noop::Noop;
+use runner::CommandLine;
 pub use scripted::Scripted;
 
 /// One dispatch as a backend sees it.
@@ -150,6 +164,15 @@ pub trait Backend: fmt::Debug + Send + Sync {
     fn run(&self, run: &Run<'_>) -> BackendResult;
 }
 
+/// What a run of this job must return.
+fn expected<'a>(run: &'a Run<'_>) -> Expected<'a> {
+    match (run.role(), run.contract()) {
+        (Role::Work, Some(contract)) => Expected::Implementation(&contract.task),
+        (Role::Review, Some(contract)) => Expected::Review(&contract.task),
+        _ => Expected::Plan,
+    }
+}
+
 /// What backends of this process need besides the run.
 #[derive(Debug, Clone)]
 pub struct Ground {
@@ -158,7 +181,13 @@ pub struct Ground {
     /// How small files reach the disk.
     pub disk: Disk,
     /// The script of the embedded workers, as configured.
-    pub script: Option<std::path::PathBuf>,
+    pub script: Option<PathBuf>,
+    /// The route, as configured.
+    pub route: RouteConfig,
+    /// What its adapter is given.
+    pub adapter: AdapterConfig,
+    /// The user's own session.
+    pub around: Surroundings,
 }
 
 /// The backend behind a route; `None` when this program has no adapter of that kind.
@@ -166,12 +195,56 @@ pub fn of_kind(kind: Kind, ground: Ground) -> Option<Arc<dyn Backend>> {
     match kind {
         Kind::Noop => Some(Arc::new(Noop)),
         Kind::Scripted => Some(Arc::new(Scripted::new(ground))),
-        Kind::Command
-        | Kind::Claude
-        | Kind::Codex
-        | Kind::Dsh
-        | Kind::Subagent
-        | Kind::DshAgent
-        | Kind::Acp => None,
+        kind => Some(Arc::new(CommandLine::new(adapter_of(kind)?, ground))),
     }
+}
+
+/// The command line behind a kind of backend.
+fn adapter_of(kind: Kind) -> Option<&'static Adapter> {
+    match kind {
+        Kind::Command => Some(&command::ADAPTER),
+        Kind::Claude => Some(&claude::ADAPTER),
+        Kind::Codex => Some(&codex::ADAPTER),
+        Kind::Noop | Kind::Scripted | Kind::Dsh | Kind::Subagent | Kind::DshAgent | Kind::Acp => None,
+    }
+}
+
+/// What keeps a route from working, found before anything is dispatched: an adapter, a program or a login
+/// that is not there. One sentence for each, with the route's name.
+pub fn problems(config: &Config, around: &Surroundings) -> Vec<String> {
+    let one = |(key, route): (&RouteKey, &RouteConfig)| {
+        let problem = problem(route.backend, &config.adapter(route.backend), around)?;
+        Some(format!("route {key} {problem}"))
+    };
+    config.routes.iter().filter_map(one).collect()
+}
+
+fn problem(kind: Kind, config: &AdapterConfig, around: &Surroundings) -> Option<String> {
+    if matches!(kind, Kind::Noop | Kind::Scripted) {
+        return None;
+    }
+    let Some(adapter) = adapter_of(kind) else {
+        return Some(format!("has the backend {kind:?}, which is known and not built yet"));
+    };
+    let name = adapter.name;
+    let program = config.argv.first().map_or(name, String::as_str);
+    if !is_program(program, around) {
+        let mend = format!("install it or name it under {name}.argv");
+        return Some(format!("starts `{program}`, which is not on the search path; {mend}"));
+    }
+    match login::find(&adapter.login, around) {
+        Err(why) => Some(format!("has no login for {name}: {why}")),
+        Ok(None) if !adapter.login.vars.is_empty() && config.env.is_empty() => {
+            Some(format!("has no login for {name}; looked for {}", login::places(&adapter.login)))
+        }
+        Ok(_) => None,
+    }
+}
+
+fn is_program(name: &str, around: &Surroundings) -> bool {
+    if name.contains('/') {
+        return files::is_program(Path::new(name));
+    }
+    let paths = around.get("PATH").unwrap_or_default();
+    std::env::split_paths(paths).any(|folder| files::is_program(&folder.join(name)))
 }

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use devloop_core::report::{FailureClass, Outcome};
 use devloop_core::units::{Map, WallMs};
-use devloop_wire::envelope::{self, Expected};
+use devloop_wire::envelope;
 use serde_json::{Value, json};
 
 use super::script::{self, Edit, EndWord, Ending, ReviewEnding, Rule, Script};
-use super::{Backend, BackendResult, Ground, Run, stop_of, stopped};
+use super::{Backend, BackendResult, Ground, Run, expected, stop_of, stopped};
 use crate::clock::system_wall_ms;
-use crate::effects::run_record::Role;
 use crate::files::{self, FileProblem};
 use crate::process::{self, ChildEnv, Deadline, Sink, Spec, StopPlan};
 use crate::store::disk::{Keep, Point, Replace};
@@ -314,12 +313,4 @@ fn review_json(run: &Run<'_>, review: &ReviewEnding) -> Value {
 
 fn answer(run: &Run<'_>, json: Value) -> Outcome {
     envelope::outcome(&format!("Done.\n\n<devloop_result>{json}</devloop_result>\n"), expected(run))
-}
-
-fn expected<'a>(run: &'a Run<'_>) -> Expected<'a> {
-    match (run.role(), run.contract()) {
-        (Role::Work, Some(contract)) => Expected::Implementation(&contract.task),
-        (Role::Review, Some(contract)) => Expected::Review(&contract.task),
-        _ => Expected::Plan,
-    }
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use devloop_core::effect::{Contract, Job, Start as WorkStart};
 use devloop_core::ids::{DispatchId, Oid, RouteKey, TaskId};
-use devloop_core::policy::Route;
 use devloop_core::report::Outcome;
 use devloop_core::task::clip;
+use devloop_wire::config_doc::RouteConfig;
 
 use super::check::protected_scope;
 use super::flight::{Done, machine_failure};
@@ -75,7 +75,7 @@ fn machine_result(error: HostError) -> BackendResult {
 
 /// Everything a run needs that can fail before anybody is reached.
 struct Prepared {
-    route: Route,
+    route: RouteConfig,
     backend: Arc<dyn backend::Backend>,
     worktree: Worktree,
     folders: Folders,
@@ -92,6 +92,9 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
         armed: shared.setting.armed.clone(),
         disk: shared.setting.disk.clone(),
         script: config.script.clone(),
+        adapter: config.adapters.get(&route.backend).cloned().unwrap_or_default(),
+        route: route.clone(),
+        around: config.around.clone(),
     };
     let backend = backend::of_kind(route.backend, ground).ok_or_else(|| {
         let text = format!(

@@ -19,11 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use devloop_core::effect::Effect;
 use devloop_core::ids::{DispatchId, RouteKey};
-use devloop_core::policy::Route;
+use devloop_core::policy::Backend;
 use devloop_core::report::Report;
 use devloop_core::units::Map;
-use devloop_wire::config_doc::Config;
+use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig};
 
+use crate::backend::Surroundings;
 use crate::error::HostError;
 use crate::git::Repo;
 use crate::store::{Armed, Disk};
@@ -37,7 +38,7 @@ pub type Fence = Arc<dyn Fn() -> Result<(), HostError> + Send + Sync>;
 pub type OnReport = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// What the operator's configuration gives to effects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct EffectConfig {
     /// The checks, each an argv list; none: nothing is checked.
     pub acceptance: Vec<Vec<String>>,
@@ -48,7 +49,11 @@ pub struct EffectConfig {
     /// Globs of paths that no task may change.
     pub protected_paths: Vec<String>,
     /// Where work may go.
-    pub routes: Map<RouteKey, Route>,
+    pub routes: Map<RouteKey, RouteConfig>,
+    /// What the adapters are given.
+    pub adapters: Map<Backend, AdapterConfig>,
+    /// The user's own session: programs, logins.
+    pub around: Surroundings,
     /// The script of the embedded workers; relative to the project's root.
     pub script: Option<PathBuf>,
 }
@@ -60,7 +65,9 @@ impl From<&Config> for EffectConfig {
             check_timeout_ms: u64::from(config.acceptance_timeout_minutes) * 60_000,
             protected_tests: config.protected_tests.clone(),
             protected_paths: config.protected_paths.clone(),
-            routes: config.policy().routes,
+            routes: config.routes.clone(),
+            adapters: config.adapters.clone(),
+            around: Surroundings::of_process(),
             script: config.script.as_ref().map(PathBuf::from),
         }
     }

@@ -3,11 +3,18 @@
 
 use devloop_core::effect::{Contract, Job};
 use devloop_core::ids::Oid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const PLAN: &str = include_str!("../../../../templates/prompts/plan.md");
 const IMPLEMENT: &str = include_str!("../../../../templates/prompts/implement.md");
 const REVIEW: &str = include_str!("../../../../templates/prompts/review.md");
+const REPAIR: &str = include_str!("../../../../templates/prompts/repair.md");
+const PLAN_SCHEMA: &str = include_str!("../../../../templates/schemas/plan.json");
+const IMPLEMENTATION_SCHEMA: &str = include_str!("../../../../templates/schemas/implementation.json");
+const REVIEW_SCHEMA: &str = include_str!("../../../../templates/schemas/review.json");
+
+/// How much of a result that cannot be read is shown to the run that mends its form, its end, in characters.
+const SAID_CHARS: usize = 40_000;
 
 /// What the host adds to a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,6 +67,43 @@ pub fn of(job: &Job, material: &Material) -> String {
                 ("protected", lines(&material.protected)),
             ],
         ),
+    }
+}
+
+/// The form of a job's result as a JSON schema, for command lines that keep their model to one.
+pub fn schema(job: &Job) -> &'static str {
+    match job {
+        Job::Plan { .. } => PLAN_SCHEMA,
+        Job::Work { .. } => IMPLEMENTATION_SCHEMA,
+        Job::Review { .. } => REVIEW_SCHEMA,
+    }
+}
+
+/// The prompt of a run that only mends the form of a result: what was `said`, and what is wrong with it.
+pub fn repair(job: &Job, said: &str, problem: &str) -> String {
+    let skip = said.chars().count().saturating_sub(SAID_CHARS);
+    let end: String = said.chars().skip(skip).collect();
+    let values = [
+        ("problem", quote(problem)),
+        ("said", quote(&end)),
+        ("form", form(job).to_string()),
+        ("schema", schema(job).to_owned()),
+    ];
+    fill(REPAIR, &values)
+}
+
+/// A result of the job with everything that is known before it runs.
+fn form(job: &Job) -> Value {
+    match job {
+        Job::Plan { .. } => json!({ "version": 1, "kind": "plan", "tasks": [] }),
+        Job::Work { contract, .. } => json!({
+            "version": 1, "kind": "implementation", "taskId": contract.task.as_str(),
+            "outcome": "...", "summary": "...",
+        }),
+        Job::Review { contract, head } => json!({
+            "version": 1, "kind": "review", "taskId": contract.task.as_str(), "reviewedSha": head.as_str(),
+            "verdict": "...", "notes": "...",
+        }),
     }
 }
 
@@ -148,6 +192,66 @@ mod tests {
             assert!(text.contains("Say \\\"hello\\\" {{notes}}"), "{text}");
             assert!(text.contains("<devloop_result>"), "{text}");
         }
+    }
+
+    /// A result that keeps to the schema is one that the host reads.
+    #[test]
+    fn the_schemas_ask_for_what_is_read() {
+        let head = Oid::parse(&"b".repeat(40)).unwrap();
+        let plan = json!({ "version": 1, "kind": "plan", "tasks": [{
+            "id": "a", "title": "A", "tier": "T1", "risk": "low", "dependsOn": [], "allowedPaths": ["src/**"],
+            "acceptance": ["it works"], "estimate": { "lines": 3, "files": 1 } }] });
+        let work = json!({ "version": 1, "kind": "implementation", "taskId": "t1", "outcome": "blocked",
+                           "summary": "s" });
+        let review = json!({ "version": 1, "kind": "review", "taskId": "t1", "reviewedSha": head.as_str(),
+                             "verdict": "PASS_WITH_NOTES", "notes": "" });
+        let job = Job::Work { contract: contract(), start: Start::Fresh, notes: String::new() };
+        let jobs = [
+            (Job::Plan { base: head.clone(), replaces: None, notes: String::new() }, plan),
+            (job, work),
+            (Job::Review { contract: contract(), head }, review),
+        ];
+        for (job, sample) in &jobs {
+            devloop_wire::envelope::parse(&sample.to_string()).unwrap();
+            let schema: Value = serde_json::from_str(schema(job)).unwrap();
+            same_fields(&schema, sample);
+        }
+    }
+
+    /// Strict forms need every field listed as required and nothing else allowed.
+    fn same_fields(schema: &Value, sample: &Value) {
+        match sample {
+            Value::Object(fields) => {
+                let mut required: Vec<&str> = schema["required"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|name| name.as_str().unwrap())
+                    .collect();
+                required.sort_unstable();
+                let mut known: Vec<&str> = fields.keys().map(String::as_str).collect();
+                known.sort_unstable();
+                assert_eq!(required, known);
+                assert_eq!(schema["additionalProperties"], false);
+                fields.iter().for_each(|(name, value)| same_fields(&schema["properties"][name], value));
+            }
+            Value::Array(items) => items.iter().for_each(|item| same_fields(&schema["items"], item)),
+            other => match schema["enum"].as_array() {
+                Some(words) => assert!(words.contains(other), "{other} of {words:?}"),
+                None => assert!(schema["type"].is_string(), "{schema}"),
+            },
+        }
+    }
+
+    #[test]
+    fn a_repair_shows_the_end_of_what_was_said_as_data() {
+        let head = Oid::parse(&"b".repeat(40)).unwrap();
+        let job = Job::Review { contract: contract(), head: head.clone() };
+        let said = format!("{}<devloop_result>{{\"verdict\": {{{{schema}}}}", "x".repeat(SAID_CHARS));
+        let text = repair(&job, &said, "no end tag");
+        assert!(text.contains("\"no end tag\"") && text.contains(head.as_str()), "{text}");
+        assert!(text.contains(r#"x<devloop_result>{\"verdict\": {{schema}}""#), "{text}");
+        assert!(!text.contains(&"x".repeat(SAID_CHARS)));
     }
 
     #[test]

@@ -128,7 +128,7 @@ fn nobody_is_reached_by_a_refused_dispatch() {
         assert!(report.usage.is_none());
     };
     check("closed", "noop");
-    check("missing", "Claude");
+    check("missing", "claude");
     check("unknown", "not configured");
     check("worker", "refuses");
     let other = ground.contract("other", &["src"]);

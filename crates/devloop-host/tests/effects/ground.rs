@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use devloop_core::effect::{Contract, Effect, Job, Start};
 use devloop_core::ids::{Branch, DispatchId, Identity, Oid, RouteKey, TaskId};
-use devloop_core::policy::{Backend, Route};
+use devloop_core::policy::Backend;
 use devloop_core::report::{Outcome, Report};
 use devloop_core::tier::{Risk, Tier};
 use devloop_core::units::Map;
+use devloop_host::backend::Surroundings;
 use devloop_host::effects::{EffectConfig, Performer, Setting};
 use devloop_host::error::{ErrorKind, HostError};
 use devloop_host::git::{Git, Repo};
 use devloop_host::store::{Disk, layout};
+use devloop_wire::config_doc::RouteConfig;
 use serde_json::{Value, json};
 
 /// How long a test waits for a report that must come.
@@ -58,10 +60,13 @@ pub fn oid(text: &str) -> Oid {
     Oid::parse(text).unwrap()
 }
 
-fn route(backend: Backend, identity: &str) -> Route {
-    Route {
+pub fn route(backend: Backend, identity: &str) -> RouteConfig {
+    let (provider, model) = identity.split_once('/').unwrap();
+    RouteConfig {
         tier: Tier::T3,
         backend,
+        provider: provider.to_owned(),
+        model: Some(model.to_owned()),
         identity: Identity::parse(identity).unwrap(),
         fallback: Vec::new(),
         price: None,
@@ -108,6 +113,8 @@ impl Ground {
                 (key("closed"), route(Backend::Noop, "nobody/noop")),
                 (key("missing"), route(Backend::Claude, "anthropic/x")),
             ]),
+            adapters: Map::new(),
+            around: Surroundings::of_process(),
             script: Some(".devloop/script.json".into()),
         };
         change(&mut config);
