@@ -226,9 +226,12 @@ fn look_at_state(
             Some(session.state())
         }
         Err(error) => {
-            let next =
-                ["devloop".to_owned(), "replay".to_owned(), armed.root().to_string_lossy().into_owned()];
-            found.push(Finding::from_error("state", &error).try_next(next));
+            let mut finding = Finding::from_error("state", &error);
+            if finding.next.is_none() {
+                let root = armed.root().to_string_lossy().into_owned();
+                finding = finding.try_next(["devloop".to_owned(), "replay".to_owned(), root]);
+            }
+            found.push(finding);
             None
         }
     }

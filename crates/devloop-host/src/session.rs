@@ -11,7 +11,7 @@ use devloop_core::ids::Digest;
 use devloop_core::policy::Policy;
 use devloop_core::state::LoopState;
 use devloop_wire::event_line::{self, Entry, JournalLine};
-use devloop_wire::migrate::{self, Present};
+use devloop_wire::migrate::{self, OldFiles, Present};
 use devloop_wire::trace_line::{self, TraceEntry};
 use devloop_wire::{policy_doc, state_doc};
 
@@ -174,8 +174,14 @@ impl Session {
         match self.store.load()? {
             Loaded::Fresh => self.open(&LoopState::default())?,
             Loaded::Legacy(legacy) => {
-                let (state, events) = (legacy.state.as_deref(), legacy.events.as_deref());
-                let state = migrate::migrate_with(state, events, &self.present).map_err(integrity)?;
+                let old = OldFiles {
+                    state: legacy.state.as_deref(),
+                    events: legacy.events.as_deref(),
+                    commit_hold: legacy.commit_hold.as_deref(),
+                    pending_hold: legacy.pending_hold.as_deref(),
+                };
+                let state = migrate::migrate(&old, &self.present)
+                    .map_err(|error| refused_files(self.store.journal().armed(), &error))?;
                 self.open(&state)?;
                 if let Some(lock) = lock {
                     recover::keep_legacy(&self.disk, lock, self.store.journal().armed(), &legacy)?;
@@ -362,6 +368,20 @@ impl Session {
             self.notes.push(format!("TRACE.jsonl was not continued: {error}"));
         }
     }
+}
+
+/// Files of version 1 that cannot be carried over: which, where in it, and that nothing was lost.
+fn refused_files(armed: &Armed, error: &devloop_wire::fault::DocError) -> HostError {
+    let name = error.document.split(' ').next().unwrap_or(error.document);
+    let path = armed.folder().join(name);
+    let shown = path.to_string_lossy().into_owned();
+    let root = armed.root().to_string_lossy().into_owned();
+    let what = format!("{error}; the files of the earlier plugin were left as they are");
+    HostError::new(ErrorKind::Integrity, what)
+        .at(path)
+        .hint(["devloop".to_owned(), "doctor".to_owned(), root])
+        // Without the file the journal is asked, and without both the goal starts anew.
+        .hint(["mv".to_owned(), "-n".to_owned(), shown.clone(), format!("{shown}.refused")])
 }
 
 fn integrity(error: devloop_wire::fault::DocError) -> HostError {

@@ -20,5 +20,7 @@ mod recovery;
 mod small;
 #[path = "store/support.rs"]
 mod support;
+#[path = "store/version1.rs"]
+mod version1;
 #[path = "store/wire.rs"]
 mod wire;

@@ -4,6 +4,7 @@
 use devloop_core::units::UsdMicros;
 
 use crate::config_doc::{ConfigFault, Weight};
+use crate::json::key_path;
 use crate::money::parse_usd;
 use crate::tree::Node;
 
@@ -26,7 +27,7 @@ impl<'a> Fields<'a> {
     }
     /// The path of a key.
     pub(crate) fn at(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        key_path(&self.path, key)
     }
     /// Its keys with their values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'a str, &'a Node)> {

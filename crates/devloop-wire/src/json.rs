@@ -1,8 +1,8 @@
 //! Canonical JSON, SHA-256 and strict reading with a field path. It must not know any document.
 
 use devloop_core::ids::Digest;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::DocError;
@@ -47,6 +47,26 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// # Errors
 /// [`DocError`] of kind torn or defect.
 pub fn read<T: DeserializeOwned>(document: &'static str, prefix: &str, bytes: &[u8]) -> Result<T, DocError> {
+    let value = read_frame(document, prefix, bytes)?;
+    match numbers::first_too_large(bytes) {
+        Some(path) => Err(DocError::defect(
+            document,
+            join(prefix, &path),
+            "the number is above 9007199254740991 (2^53 - 1)",
+        )),
+        None => Ok(value),
+    }
+}
+
+/// As [`read`] without looking at the size of numbers: for a type that borrows parts which are read later.
+///
+/// # Errors
+/// [`DocError`] of kind torn or defect.
+pub(crate) fn read_frame<'a, T: Deserialize<'a>>(
+    document: &'static str,
+    prefix: &str,
+    bytes: &'a [u8],
+) -> Result<T, DocError> {
     let at = |path: &str| join(prefix, path);
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let value: T = serde_path_to_error::deserialize(&mut source).map_err(|error| {
@@ -54,11 +74,16 @@ pub fn read<T: DeserializeOwned>(document: &'static str, prefix: &str, bytes: &[
         refuse(document, bytes, at(if path == "." { "" } else { &path }), error.inner())
     })?;
     source.end().map_err(|error| refuse(document, bytes, at(""), &error))?;
-    match numbers::first_too_large(bytes) {
-        Some(path) => {
-            Err(DocError::defect(document, at(&path), "the number is above 9007199254740991 (2^53 - 1)"))
-        }
-        None => Ok(value),
+    Ok(value)
+}
+
+/// The path of a key inside `path`. A key that is no word is quoted, so that a path always names something.
+pub(crate) fn key_path(path: &str, key: &str) -> String {
+    let odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '[' | ']');
+    match (path.is_empty(), key.is_empty() || key.contains(odd)) {
+        (_, true) => format!("{path}[{key:?}]"),
+        (true, false) => key.to_owned(),
+        (false, false) => format!("{path}.{key}"),
     }
 }
 
@@ -124,6 +149,17 @@ mod tests {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(digest_bytes(b"").as_str(), empty);
         assert_eq!(digest_parts(&[b"a", b"bc"]), digest_bytes(b"abc"));
+    }
+
+    #[test]
+    fn a_path_always_names_something() {
+        let check = |path: &str, key: &str, expect: &str| assert_eq!(key_path(path, key), expect);
+        check("", "budget", "budget");
+        check("budget", "max", "budget.max");
+        check("routes", "gpt-5.4:x/y", "routes.gpt-5.4:x/y");
+        check("", "", r#"[""]"#);
+        check("a", "b c", r#"a["b c"]"#);
+        check("a", "\u{1b}[2J", r#"a["\u{1b}[2J"]"#);
     }
 
     #[test]

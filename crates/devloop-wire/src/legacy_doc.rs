@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use devloop_core::ids::TaskId;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
 
@@ -11,6 +12,21 @@ use crate::json;
 
 const STATE: &str = "STATE.json (version 1)";
 const EVENTS: &str = "EVENTS.jsonl (version 1)";
+const COMMIT_HOLD: &str = "COMMIT_HOLD (version 1)";
+const PENDING_HOLD: &str = "PENDING_HOLD (version 1)";
+
+/// The files of the earlier plugin that say where a loop stands; none for a file that is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldFiles<'a> {
+    /// STATE.json.
+    pub state: Option<&'a [u8]>,
+    /// EVENTS.jsonl.
+    pub events: Option<&'a [u8]>,
+    /// COMMIT_HOLD: the task whose hold could not be stored.
+    pub commit_hold: Option<&'a [u8]>,
+    /// PENDING_HOLD: the same with its reason.
+    pub pending_hold: Option<&'a [u8]>,
+}
 
 /// The state. Only what the new one can hold is named.
 #[derive(Debug, Deserialize)]
@@ -146,21 +162,49 @@ struct Version {
     version: u64,
 }
 
-/// Reads the files: the state where it is whole, else the last snapshot of the journal, as the plugin did.
-/// None when there is neither.
-pub(crate) fn read(state: Option<&[u8]>, events: Option<&[u8]>) -> Result<Option<Legacy>, DocError> {
-    let torn = match state {
-        Some(bytes) => match read_state(STATE, "", bytes) {
-            Err(error) if error.fault == Fault::Torn => Some(error),
-            read => return read.map(Some),
-        },
-        None => None,
-    };
-    match (events.filter(|bytes| !bytes.is_empty()), torn) {
-        (Some(bytes), _) => last_snapshot(bytes).map(Some),
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok(None),
+/// Reads the files: the state, or the last snapshot of the journal where the state is missing, torn or
+/// behind it. None when there is neither.
+pub(crate) fn read(files: &OldFiles<'_>) -> Result<Option<Legacy>, DocError> {
+    let Some(mut legacy) = state_or_journal(files)? else { return Ok(None) };
+    // A hold that could not be stored stops a loop that nothing else has stopped.
+    if !legacy.kill_switch && legacy.supervisor.is_none() {
+        legacy.supervisor = marker(files)?;
     }
+    Ok(Some(legacy))
+}
+
+fn state_or_journal(files: &OldFiles<'_>) -> Result<Option<Legacy>, DocError> {
+    let journal = files.events.filter(|bytes| !bytes.is_empty()).map(last_snapshot);
+    let state = files.state.map(|bytes| read_state(STATE, "", bytes));
+    match (state, journal) {
+        // A crash between the two writes leaves the journal ahead: its line was durable first.
+        (Some(Ok(state)), Some(Ok(last))) if last.revision > state.revision => Ok(Some(last)),
+        (Some(Ok(state)), _) => Ok(Some(state)),
+        (Some(Err(error)), journal) if error.fault == Fault::Torn => journal.unwrap_or(Err(error)).map(Some),
+        (Some(Err(error)), _) => Err(error),
+        (None, journal) => journal.transpose(),
+    }
+}
+
+/// The hold of a marker file. The one with a reason says more than the one without.
+fn marker(files: &OldFiles<'_>) -> Result<Option<LegacyHold>, DocError> {
+    if let Some(bytes) = files.pending_hold {
+        let hold: LegacyHold = json::read(PENDING_HOLD, "", bytes)?;
+        let (base, detail) = hold.reason.split_once(':').unwrap_or((&hold.reason, ""));
+        let word = !base.is_empty() && base.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        if !word || detail.contains('\n') || detail.chars().count() > 200 {
+            let rule = "must be a word of lower-case letters and underscores, with at most 200 characters \
+                        behind a colon";
+            return Err(DocError::defect(PENDING_HOLD, "reason", rule));
+        }
+        return Ok(Some(hold));
+    }
+    let Some(bytes) = files.commit_hold else { return Ok(None) };
+    let named = std::str::from_utf8(bytes).ok().map(str::trim).filter(|text| TaskId::parse(text).is_ok());
+    let Some(task) = named else {
+        return Err(DocError::defect(COMMIT_HOLD, "line 1", "must be the id of the task that is held"));
+    };
+    Ok(Some(LegacyHold { task_id: Some(task.to_owned()), reason: "parent_commit_failed".to_owned() }))
 }
 
 fn read_state(document: &'static str, prefix: &str, bytes: &[u8]) -> Result<Legacy, DocError> {
@@ -171,6 +215,13 @@ fn read_state(document: &'static str, prefix: &str, bytes: &[u8]) -> Result<Lega
     let state: Legacy = json::read(document, prefix, bytes)?;
     let at = |path: &str| if prefix.is_empty() { path.to_owned() } else { format!("{prefix}.{path}") };
     for (i, task) in state.tasks.iter().enumerate() {
+        if let Err(bad) = TaskId::parse(&task.id) {
+            return Err(DocError::defect(
+                document,
+                at(&format!("tasks[{i}].id")),
+                format!("must be {}", bad.rule),
+            ));
+        }
         if task.status == LegacyStatus::Running && !state.usage.task_started_at.contains_key(&task.id) {
             let what = format!("task {} is running but has no start time in usage.taskStartedAt", task.id);
             return Err(DocError::defect(document, at(&format!("tasks[{i}].status")), what));
@@ -182,6 +233,9 @@ fn read_state(document: &'static str, prefix: &str, bytes: &[u8]) -> Result<Lega
         if let Err(rule) = crate::money::parse_usd(&cost.to_string()) {
             return Err(DocError::defect(document, at(&format!("usage.{name}")), rule));
         }
+    }
+    if state.updated_at.is_empty() {
+        return Err(DocError::defect(document, at("updatedAt"), "must not be empty"));
     }
     match &state.supervisor {
         Some(hold) if hold.reason.is_empty() => {

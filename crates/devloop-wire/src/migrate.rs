@@ -12,6 +12,7 @@ use devloop_core::units::{Day, MAX_NUMBER, Tokens, UsdMicros, WallMs};
 
 use crate::fault::DocError;
 use crate::json;
+pub use crate::legacy_doc::OldFiles;
 use crate::legacy_doc::{self, DOCUMENT, Legacy, LegacyHold};
 use crate::migrate_task::{self, Times};
 use crate::money::parse_usd;
@@ -30,25 +31,13 @@ pub struct Present {
     pub branch: Option<Branch>,
 }
 
-/// Translates the files as they are, knowing nothing else.
+/// Translates the files: the state, or the last snapshot of the journal where the state is missing, torn or
+/// behind it. Neither is a state before the first goal.
 ///
 /// # Errors
 /// [`DocError`] with the field that cannot be carried over.
-pub fn migrate(state: Option<&[u8]>, events: Option<&[u8]>) -> Result<LoopState, DocError> {
-    migrate_with(state, events, &Present::default())
-}
-
-/// Translates the files: the state where it is whole, else the last snapshot of the journal. Neither is a
-/// state before the first goal.
-///
-/// # Errors
-/// [`DocError`] with the field that cannot be carried over.
-pub fn migrate_with(
-    state: Option<&[u8]>,
-    events: Option<&[u8]>,
-    present: &Present,
-) -> Result<LoopState, DocError> {
-    match legacy_doc::read(state, events)? {
+pub fn migrate(files: &OldFiles<'_>, present: &Present) -> Result<LoopState, DocError> {
+    match legacy_doc::read(files)? {
         Some(legacy) => translate(&legacy, present),
         None => Ok(LoopState::default()),
     }
@@ -83,10 +72,10 @@ fn spending(state: &mut LoopState, legacy: &Legacy, day: Day) -> Result<(), DocE
     }
     let route = RouteKey::parse("version-1").expect("a valid name");
     for (task, tokens) in &usage.tokens {
-        let Some(id) = TaskId::parse(task).ok().filter(|id| state.tasks.get(id).is_some()) else { continue };
         let path = format!("usage.tokens.{task}");
         let input_uncached = whole(&tokens.to_string())
             .ok_or_else(|| DocError::defect(DOCUMENT, path, "must be a number of tokens, zero or more"))?;
+        let Some(id) = TaskId::parse(task).ok().filter(|id| state.tasks.get(id).is_some()) else { continue };
         let entry = Entry {
             op: Op::Work,
             lineage: Some(id),

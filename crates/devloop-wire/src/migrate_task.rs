@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use devloop_core::hold::{Hold, HoldKind};
 use devloop_core::ids::{Identity, Oid, TaskId};
+use devloop_core::paths::pattern_fault;
 use devloop_core::policy::Independence;
 use devloop_core::review::{Review, ReviewedHead, Verdict};
 use devloop_core::state::Tasks;
@@ -58,6 +59,15 @@ fn one(legacy: &Legacy, i: usize, old: &LegacyTask, times: Times) -> Result<Task
             .map_err(|bad| DocError::defect(DOCUMENT, at(field), format!("must be {}", bad.rule))),
         None => Ok(None),
     };
+    for (n, glob) in old.allowed_paths.iter().enumerate() {
+        if let Some(rule) = pattern_fault(glob) {
+            return Err(DocError::defect(
+                DOCUMENT,
+                at(&format!("allowedPaths[{n}]")),
+                format!("must be {rule}"),
+            ));
+        }
+    }
     let tip = oid("implementationSha", &old.implementation_sha)?;
     // Without a commit of its own the work starts from the target as it is now.
     let base = oid("baseSha", &old.base_sha)?.filter(|_| tip.is_some());

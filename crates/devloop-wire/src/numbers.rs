@@ -3,6 +3,8 @@
 
 use devloop_core::units::MAX_NUMBER;
 
+use crate::json::key_path;
+
 /// The path of the first whole number above 2^53 - 1.
 pub(crate) fn first_too_large(bytes: &[u8]) -> Option<String> {
     let mut at = 0;
@@ -93,8 +95,7 @@ fn path_to(bytes: &[u8], target: usize) -> String {
     let mut path = String::new();
     for step in steps {
         match step {
-            Step::Key(key) if path.is_empty() => path = key,
-            Step::Key(key) => path = format!("{path}.{key}"),
+            Step::Key(key) => path = key_path(&path, &key),
             Step::Index(index) => path = format!("{path}[{index}]"),
         }
     }
@@ -115,6 +116,7 @@ mod tests {
             Some("x[2].z".into())
         );
         assert_eq!(found(r#"["9007199254740992 \\", 1]"#), None);
-        assert_eq!(found(r#"{"a\"b":{"c":18446744073709551615}}"#), Some("a\"b.c".into()));
+        assert_eq!(found(r#"{"a\"b":{"c":18446744073709551615}}"#), Some(r#"["a\"b"].c"#.into()));
+        assert_eq!(found(r#"{"":{"":9007199254740992}}"#), Some(r#"[""][""]"#.into()));
     }
 }

@@ -52,8 +52,7 @@ pub fn policy_bytes(policy: &Policy) -> Vec<u8> {
 /// [`DocError`]; of a newer version before anything else.
 pub fn parse_policy(bytes: &[u8]) -> Result<Policy, DocError> {
     json::require_version(DOCUMENT, bytes, VERSION)?;
-    let envelope: In<'_> =
-        serde_json::from_slice(bytes).map_err(|error| DocError::defect(DOCUMENT, "", error.to_string()))?;
+    let envelope: In<'_> = json::read_frame(DOCUMENT, "", bytes)?;
     let policy: Policy = json::read(DOCUMENT, "policy", envelope.policy.get().as_bytes())?;
     let unknown = [("planner", &policy.planner), ("reviewer", &policy.reviewer)]
         .into_iter()

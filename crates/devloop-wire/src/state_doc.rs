@@ -91,8 +91,7 @@ pub fn read_head(bytes: &[u8]) -> Result<StateHead, DocError> {
 
 fn open(bytes: &[u8]) -> Result<Envelope<'_>, DocError> {
     json::require_version(DOCUMENT, bytes, VERSION)?;
-    let envelope: Envelope<'_> =
-        serde_json::from_slice(bytes).map_err(|error| DocError::defect(DOCUMENT, "", error.to_string()))?;
+    let envelope: Envelope<'_> = json::read_frame(DOCUMENT, "", bytes)?;
     let expect = saved_digest(envelope.state.get().as_bytes());
     match &envelope.digest {
         Some(written) if *written != expect => {

@@ -10,15 +10,23 @@ use devloop_core::ledger::Certainty;
 use devloop_core::state::{LoopState, Phase, Planning};
 use devloop_core::task::{Done, ResumeTo, Stage, Task};
 use devloop_core::units::{UsdMicros, WallMs};
-use devloop_wire::fault::Fault;
-use devloop_wire::migrate::{Present, migrate, migrate_with};
+use devloop_wire::fault::{DocError, Fault};
+use devloop_wire::migrate::{self, OldFiles, Present};
 use devloop_wire::state_doc;
 use serde_json::{Value, json};
 use support::{digest, oid, task_id};
 
-const OLD: &str = include_str!("../../../tests/documents/v1/release-0.3.STATE.json");
-const NEW: &str = include_str!("../../../tests/documents/v1/release-0.6.STATE.json");
+const OLD: &str = include_str!("../../../tests/documents/v1/0.3-first-task/STATE.json");
+const NEW: &str = include_str!("../../../tests/documents/v1/0.6-every-status/STATE.json");
 const UPDATED: WallMs = WallMs(1_785_000_000_000);
+
+fn migrate(state: Option<&[u8]>, events: Option<&[u8]>) -> Result<LoopState, DocError> {
+    migrate::migrate(&OldFiles { state, events, ..OldFiles::default() }, &Present::default())
+}
+
+fn migrate_with(text: &str, present: &Present) -> LoopState {
+    migrate::migrate(&OldFiles { state: Some(text.as_bytes()), ..OldFiles::default() }, present).unwrap()
+}
 
 fn taken(text: &str) -> LoopState {
     let state = migrate(Some(text.as_bytes()), None).unwrap();
@@ -138,13 +146,13 @@ fn usage_goal_branch_and_holds_are_kept() {
 #[test]
 fn what_the_host_sees_completes_what_the_files_lack() {
     let present = Present { goal: Some(digest('d')), branch: Some(Branch::parse("work").unwrap()) };
-    let state = migrate_with(Some(OLD.as_bytes()), None, &present).unwrap();
+    let state = migrate_with(OLD, &present);
     assert_eq!((state.goal.digest, state.target.branch), (present.goal.clone(), present.branch.clone()));
-    let state = migrate_with(Some(NEW.as_bytes()), None, &present).unwrap();
+    let state = migrate_with(NEW, &present);
     assert_eq!(state.target.branch.unwrap().as_str(), "feature/night");
     // Without a plan the goal starts anew, under its old number.
     let empty = changed(OLD, |v| v["tasks"] = json!([]));
-    let state = migrate_with(Some(empty.as_bytes()), None, &present).unwrap();
+    let state = migrate_with(&empty, &present);
     assert_eq!((state.goal.number, state.goal.digest, state.revision), (0, None, 4));
 }
 

@@ -108,6 +108,17 @@ fn documents_of_other_kinds_have_their_own_refusal() {
 }
 
 #[test]
+fn a_wrong_type_beside_the_state_is_named_too() {
+    let said = |text: &str| state_doc::parse(text.as_bytes()).unwrap_err().to_string();
+    let check = |text: &str, expect: &str| assert!(said(text).starts_with(expect), "{}", said(text));
+    check(r#"{"version":2,"chain":{},"state":{}}"#, "STATE.json: chain: invalid type: map");
+    check(r#"{"version":2,"chain":"12","state":{}}"#, "STATE.json: chain: ");
+    check(r#"{"version":2,"digest":7,"state":{}}"#, "STATE.json: digest: invalid type: integer");
+    check(r#"{"version":2,"more":7,"state":{}}"#, "STATE.json: more: unknown field `more`");
+    check(r#"{"version":2}"#, "STATE.json: missing field `state`");
+}
+
+#[test]
 fn a_hand_that_edits_the_file_is_noticed() {
     let text = String::from_utf8(state_doc::write_file(&state(), None)).unwrap();
     let edited = text.replacen(r#""risk":"low""#, r#""risk":"high""#, 1);

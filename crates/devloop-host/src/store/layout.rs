@@ -154,6 +154,14 @@ impl Armed {
     pub fn state_v1(&self) -> PathBuf {
         self.folder.join("STATE.v1.json")
     }
+    /// Version 1's marker of a hold that could not be stored: the task's id.
+    pub fn commit_hold_v1(&self) -> PathBuf {
+        self.folder.join("COMMIT_HOLD")
+    }
+    /// Version 1's marker of a hold that could not be stored: task and reason.
+    pub fn pending_hold_v1(&self) -> PathBuf {
+        self.folder.join("PENDING_HOLD")
+    }
     /// The journal's current segment.
     pub fn events(&self) -> PathBuf {
         self.folder.join("EVENTS.jsonl")

@@ -26,13 +26,33 @@ pub enum Loaded {
     Ready(Recovered),
 }
 
+/// Largest marker of version 1 that is read, in bytes.
+const MARKER_LIMIT_BYTES: u64 = 64 * 1024;
+
 /// Version 1 files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Legacy {
     /// STATE.json, when there is one.
     pub state: Option<Vec<u8>>,
     /// EVENTS.jsonl, when there is one.
     pub events: Option<Vec<u8>>,
+    /// COMMIT_HOLD, when there is one. Only read: nothing of version 2 has its name.
+    pub commit_hold: Option<Vec<u8>>,
+    /// PENDING_HOLD, when there is one. Only read.
+    pub pending_hold: Option<Vec<u8>>,
+}
+
+impl Legacy {
+    fn read(armed: &Armed, state: Option<Vec<u8>>) -> StoreResult<Loaded> {
+        let disk = Disk::default();
+        Ok(Loaded::Legacy(Legacy {
+            state,
+            // Also what has no whole line: it is replaced by the first segment, so it is kept.
+            events: disk.read(&armed.events(), SEGMENT_LIMIT_BYTES)?.filter(|bytes| !bytes.is_empty()),
+            commit_hold: disk.read(&armed.commit_hold_v1(), MARKER_LIMIT_BYTES)?,
+            pending_hold: disk.read(&armed.pending_hold_v1(), MARKER_LIMIT_BYTES)?,
+        }))
+    }
 }
 
 /// A document to start from and the lines to fold into it.
@@ -165,9 +185,7 @@ fn without_journal(armed: &Armed, found: Found) -> StoreResult<Loaded> {
                 Err(StoreError::integrity(armed.events(), None, why))
             }
         },
-        Found::Unusable { bytes, fault: StateFault::Legacy } => {
-            Ok(Loaded::Legacy(Legacy { state: Some(bytes), events: None }))
-        }
+        Found::Unusable { bytes, fault: StateFault::Legacy } => Legacy::read(armed, Some(bytes)),
         Found::Unusable { fault: StateFault::Torn(why) | StateFault::Edited(why), .. } => {
             refuse(format!("it is not usable ({why}) and there is no EVENTS.jsonl to rebuild it from"))
         }
@@ -181,7 +199,6 @@ fn without_journal(armed: &Armed, found: Found) -> StoreResult<Loaded> {
 }
 
 fn legacy(armed: &Armed, found: Found) -> StoreResult<Loaded> {
-    let events = Disk::default().read(&armed.events(), SEGMENT_LIMIT_BYTES)?;
     match found {
         Found::Document { head, .. } => {
             let why = format!(
@@ -191,9 +208,9 @@ fn legacy(armed: &Armed, found: Found) -> StoreResult<Loaded> {
             );
             Err(StoreError::integrity(armed.events(), Some(1), why))
         }
-        Found::Missing => Ok(Loaded::Legacy(Legacy { state: None, events })),
+        Found::Missing => Legacy::read(armed, None),
         // A torn state of version 1 is recovered from its journal, as the earlier plugin did.
-        Found::Unusable { bytes, .. } => Ok(Loaded::Legacy(Legacy { state: Some(bytes), events })),
+        Found::Unusable { bytes, .. } => Legacy::read(armed, Some(bytes)),
     }
 }
 

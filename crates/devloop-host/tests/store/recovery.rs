@@ -191,7 +191,7 @@ fn version_1_files_are_returned_for_migration_and_kept() {
     fs::write(project.armed.events(), OLD_EVENTS).unwrap();
     refused(&project, "it is of version 1 while STATE.json is at revision 5 of version 2");
 
-    let other = Legacy { state: Some(b"other".to_vec()), events: None };
+    let other = Legacy { state: Some(b"other".to_vec()), ..Legacy::default() };
     let said = recover::keep_legacy(&disk, &lock, &project.armed, &other).unwrap_err();
     assert!(said.to_string().contains("already keeps another version 1 file"), "{said}");
 }
