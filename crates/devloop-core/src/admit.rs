@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::basis::Basis;
-use crate::circuit::{Cap, Circuit, grants, loop_caps, task_cap, task_trip};
+use crate::circuit::{Cap, Circuit, grants, lineage_cap, task_trip};
 use crate::draft::{View, task_key};
 use crate::hold::{HoldKey, HoldKind, Subject};
 use crate::ids::RouteKey;
@@ -13,7 +13,7 @@ use crate::observation::Observation;
 use crate::obstacle::Obstacle;
 use crate::paths::lists_overlap;
 use crate::policy::{Backend, DEFAULT_RESERVE, Route};
-use crate::review::is_independent;
+use crate::review::{differs, is_independent};
 use crate::state::{Gate, LoopState, Op};
 use crate::task::{Stage, Task};
 use crate::units::{MAX_NUMBER, UsdMicros, WallMs};
@@ -81,7 +81,9 @@ fn task_gate(view: &View<'_>, op: Op, task: &Task) -> Option<Admission> {
     {
         return Some(no);
     }
-    if let Some(circuit) = task_trip(view.state, view.policy, task, view.now.active, op == Op::Review) {
+    let tokens = view.lineage(&task.lineage).tokens;
+    if let Some(circuit) = task_trip(view.state, view.policy, task, view.now.active, op == Op::Review, tokens)
+    {
         let kind = circuit.row().hold?;
         return Some(hold_task(task, kind, String::new()));
     }
@@ -91,17 +93,17 @@ fn task_gate(view: &View<'_>, op: Op, task: &Task) -> Option<Admission> {
     if op != Op::Work {
         return None;
     }
-    let overlap = view.occupying.iter().find(|other| keeps_out(other, task));
+    let overlap = view.occupying().iter().find(|other| keeps_out(other, task));
     overlap.map(|other| Admission::Blocked(Obstacle::Overlap(other.id.clone())))
 }
 
 /// Whether the operation started as often as allowed with the very basis it would start with now.
 pub(crate) fn is_repeated(view: &View<'_>, op: Op, task: &Task) -> bool {
-    let Some(repeats) = task.counters.repeats.as_ref().filter(|repeats| repeats.op == op) else {
-        return false;
-    };
-    let basis = Basis::of_task(view.state, view.policy, task);
-    repeats.count >= view.policy.limits.same_action.max(1) && repeats.basis.difference(&basis).is_none()
+    let limit = view.policy.limits.same_action.max(1);
+    let often = task.counters.repeats.as_ref().filter(|repeats| repeats.op == op && repeats.count >= limit);
+    often.is_some_and(|repeats| {
+        repeats.basis.difference(&Basis::of_task(view.state, view.policy, task)).is_none()
+    })
 }
 
 /// Whether `other` keeps `task` from being worked on. Of two that both wait to be worked on again, the one
@@ -151,7 +153,7 @@ fn plan_gate(view: &View<'_>, op: Op) -> Option<Admission> {
 
 /// Counts are at least one: a limit of zero would be a wait that nothing ends.
 fn slots(view: &View<'_>, seen: &Observation) -> Option<Admission> {
-    let (own, limits) = (view.state.slots_used(), &view.policy.limits);
+    let (own, limits) = (view.slots_used, &view.policy.limits);
     if own >= limits.parallel_project.max(1) {
         return Some(Admission::Blocked(Obstacle::Slot));
     }
@@ -215,27 +217,28 @@ fn is_fit(view: &View<'_>, op: Op, task: Option<&Task>, key: &RouteKey) -> bool 
             trusted(route) && is_independent(&route.identity, &task.implementers, rule.independence)
         }
         _ => {
-            let mut who = task.implementers.clone();
-            who.insert(route.identity.clone());
+            let before = &task.implementers;
             view.policy.review_routes().iter().any(|reviewer| {
                 let reviewer = &view.policy.routes[*reviewer];
-                trusted(reviewer) && is_independent(&reviewer.identity, &who, rule.independence)
+                trusted(reviewer)
+                    && differs(&reviewer.identity, &route.identity, rule.independence)
+                    && is_independent(&reviewer.identity, before, rule.independence)
             })
         }
     }
 }
 
 pub(crate) fn is_open(view: &View<'_>, key: &RouteKey) -> bool {
-    match view.state.gate(key) {
-        Gate::Open => true,
-        Gate::ClosedUntil { at, .. } => at <= view.now.wall,
-        Gate::Closed => false,
+    match view.state.routes.get(key).map(|route| &route.gate) {
+        None | Some(Gate::Open) => true,
+        Some(Gate::ClosedUntil { at, .. }) => *at <= view.now.wall,
+        Some(Gate::Closed) => false,
     }
 }
 
 fn opens_at(view: &View<'_>, key: &RouteKey) -> Option<WallMs> {
-    match view.state.gate(key) {
-        Gate::ClosedUntil { at, .. } if at > view.now.wall => Some(at),
+    match view.state.routes.get(key).map(|route| &route.gate) {
+        Some(Gate::ClosedUntil { at, .. }) if *at > view.now.wall => Some(*at),
         _ => None,
     }
 }
@@ -256,10 +259,11 @@ pub fn reserve_of(state: &LoopState, key: &RouteKey, route: &Route) -> UsdMicros
 
 /// Whether the reserve fits every cap: otherwise a hold when waiting cannot help, a wait when it can.
 fn money(view: &View<'_>, seen: &Observation, task: Option<&Task>, reserve: UsdMicros) -> Option<Admission> {
-    let instance = view.stamp.owner.instance;
-    let of_task = task.and_then(|task| task_cap(view.state, &view.policy.limits, task));
-    let all = loop_caps(view.state, &view.policy.limits, instance);
-    for cap in all.iter().chain(&of_task) {
+    let of_task = task.and_then(|task| {
+        let spend = || view.lineage(&task.lineage).spend;
+        lineage_cap(view.state, &view.policy.limits, task, spend)
+    });
+    for cap in view.caps().iter().chain(&of_task) {
         let subject = match (cap.circuit, task) {
             (Circuit::TaskCostCap, Some(task)) => Subject::Task(task.id.clone()),
             _ => Subject::Loop,
@@ -287,7 +291,7 @@ fn judge_cap(cap: &Cap, subject: Subject, reserve: UsdMicros) -> Option<Admissio
 fn shared_money(view: &View<'_>, seen: &Observation, reserve: UsdMicros) -> Option<Admission> {
     let widened = 1 + grants(view.state, HoldKind::AllProjectsDailyCap, view.stamp.owner.instance);
     let limit = UsdMicros(view.policy.limits.cost_day_all_projects.0.saturating_mul(widened));
-    let spend = view.state.ledger.day(view.state.clock.day);
+    let spend = view.spent_today();
     let cap = Cap { circuit: Circuit::AllProjectsDailyCap, limit, spend };
     let own = judge_cap(&cap, Subject::Loop, reserve);
     if own.is_some() {

@@ -207,12 +207,22 @@ pub fn loop_caps(state: &LoopState, limits: &Limits, instance: u64) -> alloc::ve
 /// The cap on a lineage's money, when there is one.
 #[must_use]
 pub fn task_cap(state: &LoopState, limits: &Limits, task: &Task) -> Option<Cap> {
+    lineage_cap(state, limits, task, || state.ledger.lineage(&task.lineage))
+}
+
+/// As [`task_cap`] for a caller that knows what the lineage spent; it is asked only when there is a cap.
+pub(crate) fn lineage_cap(
+    state: &LoopState,
+    limits: &Limits,
+    task: &Task,
+    spend: impl FnOnce() -> Spend,
+) -> Option<Cap> {
     limits.cost_task.map(|limit| Cap {
         circuit: Circuit::TaskCostCap,
         limit: UsdMicros(
             limit.0.saturating_mul(1 + lineage_grants(state, HoldKind::TaskCostCap, &task.lineage)),
         ),
-        spend: state.ledger.lineage(&task.lineage),
+        spend: spend(),
     })
 }
 
@@ -240,7 +250,7 @@ pub fn grants(state: &LoopState, kind: HoldKind, instance: u64) -> u64 {
 }
 
 /// The circuit of a task that is tripped before more work or review, if any. `review` tells what is about to
-/// start.
+/// start, `tokens` what its lineage used.
 #[must_use]
 pub fn task_trip(
     state: &LoopState,
@@ -248,6 +258,7 @@ pub fn task_trip(
     task: &Task,
     now: ActiveMs,
     review: bool,
+    tokens: u64,
 ) -> Option<Circuit> {
     let (limits, counters) = (&policy.limits, &task.counters);
     let expired = counters.started_at.is_some_and(|at| now.since(at) >= limits.lifetime_ms());
@@ -260,7 +271,7 @@ pub fn task_trip(
         (!review && counters.attempts >= limits.task_attempts, Circuit::MaxTaskAttempts),
         (review && counters.review_cycles >= limits.review_cycles, Circuit::MaxReviewCycles),
         (expired, Circuit::TaskTimeout),
-        (state.ledger.lineage_tokens(&task.lineage) >= token_limit, Circuit::MaxTokensPerTask),
+        (tokens >= token_limit, Circuit::MaxTokensPerTask),
     ];
     rows.into_iter().find_map(|(tripped, circuit)| tripped.then_some(circuit))
 }

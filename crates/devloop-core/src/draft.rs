@@ -9,29 +9,11 @@ use crate::effect::{Contract, Effect, Job, Start};
 use crate::event::Event;
 use crate::hold::{Hold, HoldKey, HoldKind, MAX_ITEMS, Subject};
 use crate::ids::{DispatchId, Oid, RouteKey, TaskId};
-use crate::observation::{Now, Stamp};
-use crate::policy::Policy;
 use crate::reason::Reason;
-use crate::state::{Lease, LoopState, Op, Planning};
+use crate::state::{Lease, Op, Planning};
 use crate::task::{ResumeTo, Stage, Task, clip};
 use crate::units::{ActiveMs, MAX_NUMBER, UsdMicros};
-
-/// What a decision is made from, in one place.
-pub(crate) struct View<'a> {
-    pub(crate) state: &'a LoopState,
-    pub(crate) policy: &'a Policy,
-    pub(crate) stamp: &'a Stamp,
-    pub(crate) now: Now,
-    /// The tasks whose paths are taken: collected once, because every ready task is held against them.
-    pub(crate) occupying: Vec<&'a Task>,
-}
-
-impl<'a> View<'a> {
-    pub(crate) fn new(state: &'a LoopState, policy: &'a Policy, stamp: &'a Stamp) -> View<'a> {
-        let occupying = state.tasks.iter().filter(|task| task.occupies_paths()).collect();
-        View { state, policy, stamp, now: stamp.now(state), occupying }
-    }
-}
+pub(crate) use crate::view::View;
 
 /// The operation that a new lease is for.
 pub(crate) struct NewLease {

@@ -1,7 +1,7 @@
 //! Names of things: newtypes that cannot be mixed up, each with the one rule for what it may contain.
 
-use alloc::borrow::ToOwned;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 /// Why a text is not a valid name. The text itself is kept out of the error: it may be long or hostile.
@@ -21,14 +21,15 @@ impl fmt::Display for BadId {
 
 impl core::error::Error for BadId {}
 
+// The text is shared: events, leases and effects all carry names, and copying one must not copy its text.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-        #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
+        #[cfg_attr(feature = "serde", derive(serde::Deserialize))]
+        #[cfg_attr(feature = "serde", serde(try_from = "String"))]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
-        pub struct $name(String);
+        pub struct $name(Arc<str>);
 
         impl $name {
             /// Checks the rule of this name and takes the text over.
@@ -37,7 +38,7 @@ macro_rules! name {
             /// [`BadId`] with the rule that is broken.
             pub fn parse(text: &str) -> Result<Self, BadId> {
                 let ok: fn(&str) -> bool = $check;
-                if ok(text) { Ok(Self(text.to_owned())) } else { Err(BadId { what: $what, rule: $rule }) }
+                if ok(text) { Ok(Self(text.into())) } else { Err(BadId { what: $what, rule: $rule }) }
             }
             /// The text.
             #[must_use]
@@ -53,7 +54,13 @@ macro_rules! name {
         }
         impl From<$name> for String {
             fn from(name: $name) -> String {
-                name.0
+                (*name.0).into()
+            }
+        }
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&self.0)
             }
         }
         impl fmt::Display for $name {

@@ -73,6 +73,15 @@ data! {
         pub archived: Archived,
     }
 
+    /// What a lineage cost.
+    #[derive(Copy, Default)]
+    pub struct LineageSum {
+        /// Money.
+        pub spend: Spend,
+        /// Tokens, saturating.
+        pub tokens: u64,
+    }
+
     /// Sums of one scope.
     #[derive(Copy, Default)]
     pub struct Spend {
@@ -145,6 +154,19 @@ impl Ledger {
     #[must_use]
     pub fn lineage(&self, lineage: &TaskId) -> Spend {
         self.spend(|e| e.lineage.as_ref() == Some(lineage))
+    }
+
+    /// The sums of every lineage in one walk: what a decision asks for one task it asks for many.
+    #[must_use]
+    pub fn by_lineage(&self) -> Map<&TaskId, LineageSum> {
+        let mut sums: Map<&TaskId, LineageSum> = Map::new();
+        for entry in self.entries.values() {
+            let Some(lineage) = &entry.lineage else { continue };
+            let sum = sums.entry(lineage).or_default();
+            sum.spend.add(entry.certainty, entry.amount);
+            sum.tokens = sum.tokens.saturating_add(entry.tokens.total());
+        }
+        sums
     }
 
     /// A lineage's tokens, saturating.

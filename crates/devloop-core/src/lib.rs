@@ -53,6 +53,7 @@ pub mod task;
 pub mod tasks;
 pub mod tier;
 pub mod units;
+mod view;
 pub mod wait;
 
 pub use decide::{Decision, Input, decide};

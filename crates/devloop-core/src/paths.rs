@@ -29,17 +29,23 @@ fn braces_close(glob: &str) -> bool {
     depth == Some(0)
 }
 
-/// The part of a glob before its first wildcard, case-folded: file systems that fold case exist.
-fn literal_prefix(glob: &str) -> String {
+/// The part of a glob before its first wildcard.
+fn literal_prefix(glob: &str) -> &str {
     let glob = glob.strip_prefix("./").unwrap_or(glob);
-    let end = glob.find(['*', '?', '[', '{']).unwrap_or(glob.len());
-    glob[..end].to_lowercase()
+    let end = glob.bytes().position(|b| matches!(b, b'*' | b'?' | b'[' | b'{')).unwrap_or(glob.len());
+    &glob[..end]
 }
 
-/// Whether two globs could name the same path: unless their literal prefixes diverge, they could.
+/// Whether two globs could name the same path: unless their literal prefixes diverge, they could. Case is
+/// folded: file systems that fold it exist.
 #[must_use]
 pub fn overlap(a: &str, b: &str) -> bool {
     let (a, b) = (literal_prefix(a), literal_prefix(b));
+    // Nearly all paths are ASCII, and every ready task is held against every occupied one: no copies there.
+    if a.is_ascii() && b.is_ascii() {
+        return a.bytes().zip(b.bytes()).all(|(x, y)| x.eq_ignore_ascii_case(&y));
+    }
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
     a.starts_with(&b) || b.starts_with(&a)
 }
 
@@ -55,10 +61,17 @@ mod tests {
 
     #[test]
     fn globs_overlap_unless_their_literal_prefixes_diverge() {
-        for (a, b) in [("src/**", "src/a.rs"), ("**", "x"), ("SRC/a", "src/A*"), ("a", "ab"), ("./a", "a")] {
+        for (a, b) in [
+            ("src/**", "src/a.rs"),
+            ("**", "x"),
+            ("SRC/a", "src/A*"),
+            ("a", "ab"),
+            ("./a", "a"),
+            ("Ü/*", "ü/x"),
+        ] {
             assert!(overlap(a, b) && overlap(b, a), "{a} {b}");
         }
-        for (a, b) in [("src/a/**", "src/b/**"), ("docs/x", "src/x")] {
+        for (a, b) in [("src/a/**", "src/b/**"), ("docs/x", "src/x"), ("ö/x", "ü/x"), ("ü", "a")] {
             assert!(!overlap(a, b), "{a} {b}");
         }
     }

@@ -241,8 +241,18 @@ impl Policy {
     /// Whether the branch is one that merges need leave for; `remote_default` is the remote's default branch.
     #[must_use]
     pub fn is_trunk(&self, branch: &Branch, remote_default: Option<&Branch>) -> bool {
-        let name = branch.as_str().to_lowercase();
-        let configured = self.trunks.iter().chain(remote_default).any(|t| t.as_str().to_lowercase() == name);
-        configured || name == "main" || name == "master"
+        let name = branch.as_str();
+        let mut configured = self.trunks.iter().chain(remote_default).map(Branch::as_str);
+        configured.any(|trunk| is_same_folded(trunk, name))
+            || ["main", "master"].iter().any(|trunk| is_same_folded(trunk, name))
+    }
+}
+
+/// Whether two names are the same with case folded. Every decision asks: names in ASCII are not copied.
+fn is_same_folded(a: &str, b: &str) -> bool {
+    if a.is_ascii() && b.is_ascii() {
+        a.eq_ignore_ascii_case(b)
+    } else {
+        a.to_lowercase() == b.to_lowercase()
     }
 }

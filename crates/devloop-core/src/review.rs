@@ -104,9 +104,14 @@ impl ReviewedHead {
 /// Whether `reviewer` may judge work of `implementers` under the rule.
 #[must_use]
 pub fn is_independent(reviewer: &Identity, implementers: &BTreeSet<Identity>, rule: Independence) -> bool {
+    implementers.iter().all(|who| differs(reviewer, who, rule))
+}
+
+/// Whether the rule takes the two for different people.
+pub(crate) fn differs(reviewer: &Identity, who: &Identity, rule: Independence) -> bool {
     match rule {
-        Independence::Model => !implementers.contains(reviewer),
-        Independence::Vendor => implementers.iter().all(|who| who.vendor() != reviewer.vendor()),
+        Independence::Model => reviewer != who,
+        Independence::Vendor => reviewer.vendor() != who.vendor(),
     }
 }
 

@@ -4,16 +4,23 @@ use alloc::vec::Vec;
 
 use crate::ids::TaskId;
 use crate::task::Task;
-use crate::units::Map;
 
 /// The tasks in plan order, found by id in logarithmic time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "Vec<Task>", into = "Vec<Task>"))]
+#[cfg_attr(feature = "serde", derive(serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Vec<Task>"))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "Vec<Task>"))]
 pub struct Tasks {
     list: Vec<Task>,
-    index: Map<TaskId, usize>,
+    /// Places in `list`, ordered by the ids that stand there.
+    by_id: Vec<usize>,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Tasks {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.list.serialize(to)
+    }
 }
 
 /// Two tasks with one id.
@@ -29,9 +36,14 @@ impl core::fmt::Display for DuplicateTask {
 impl TryFrom<Vec<Task>> for Tasks {
     type Error = DuplicateTask;
     fn try_from(list: Vec<Task>) -> Result<Self, DuplicateTask> {
-        let mut tasks = Tasks::default();
-        list.into_iter().try_for_each(|task| tasks.push(task))?;
-        Ok(tasks)
+        let mut by_id: Vec<usize> = (0..list.len()).collect();
+        by_id.sort_by(|a, b| list[*a].id.cmp(&list[*b].id));
+        let twice = by_id.windows(2).filter(|pair| list[pair[0]].id == list[pair[1]].id);
+        // The first in plan order that repeats an earlier one; equal ids stand in plan order.
+        match twice.map(|pair| pair[1]).min() {
+            Some(at) => Err(DuplicateTask(list[at].id.clone())),
+            None => Ok(Tasks { list, by_id }),
+        }
     }
 }
 
@@ -47,21 +59,27 @@ impl Tasks {
     /// # Errors
     /// [`DuplicateTask`] when the id is taken.
     pub fn push(&mut self, task: Task) -> Result<(), DuplicateTask> {
-        if self.index.contains_key(&task.id) {
-            return Err(DuplicateTask(task.id));
+        match self.find(&task.id) {
+            Ok(_) => Err(DuplicateTask(task.id)),
+            Err(place) => {
+                self.by_id.insert(place, self.list.len());
+                self.list.push(task);
+                Ok(())
+            }
         }
-        self.index.insert(task.id.clone(), self.list.len());
-        self.list.push(task);
-        Ok(())
+    }
+    fn find(&self, id: &TaskId) -> Result<usize, usize> {
+        let place = self.by_id.binary_search_by(|at| self.list[*at].id.cmp(id))?;
+        Ok(self.by_id[place])
     }
     /// The task of that name.
     #[must_use]
     pub fn get(&self, id: &TaskId) -> Option<&Task> {
-        self.index.get(id).map(|at| &self.list[*at])
+        self.find(id).ok().map(|at| &self.list[at])
     }
     /// The task of that name, to be changed. Its id must stay.
     pub(crate) fn get_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
-        self.index.get(id).map(|at| &mut self.list[*at])
+        self.find(id).ok().map(|at| &mut self.list[at])
     }
     /// All tasks in plan order.
     pub fn iter(&self) -> core::slice::Iter<'_, Task> {

@@ -1,6 +1,5 @@
 //! When nothing can start: what keeps each task, what will end that, and so whether to wait or to halt.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use crate::admit::{Admission, admit};
@@ -127,22 +126,30 @@ fn midnight_helps(view: &View<'_>) -> bool {
 }
 
 /// What moves the task that another one waits for. Dependencies are acyclic; the walk is bounded all the
-/// same.
+/// same. What it finds holds for every task on its way, so that a long chain is walked once.
 fn of_task(view: &View<'_>, seen: &Observation, id: &TaskId) -> Waker {
-    let mut visited: BTreeSet<TaskId> = BTreeSet::new();
+    let mut walked: Vec<TaskId> = Vec::new();
     let mut at = id.clone();
-    while visited.insert(at.clone()) {
-        let Some(task) = view.state.tasks.get(&at) else { return Waker::Person };
+    let found = loop {
+        if let Some(known) = view.wakers.borrow().get(&at) {
+            break *known;
+        }
+        let Some(task) = view.state.tasks.get(&at) else { break Waker::Person };
+        // Found again before the walk ends, it is a circle, which only a person can break.
+        view.wakers.borrow_mut().insert(at.clone(), Waker::Person);
+        walked.push(at);
         if let Some(dispatch) = task.dispatch() {
-            return Waker::Lease(dispatch);
+            break Waker::Lease(dispatch);
         }
         match obstacle(view, seen, task) {
             Some(Obstacle::Dependency(next) | Obstacle::Overlap(next)) => at = next,
-            Some(other) => return waker(view, seen, &other),
-            None => return Waker::Shared,
+            Some(other) => break waker(view, seen, &other),
+            None => break Waker::Shared,
         }
-    }
-    Waker::Person
+    };
+    let mut known = view.wakers.borrow_mut();
+    known.extend(walked.into_iter().map(|id| (id, found)));
+    found
 }
 
 /// Ends what was asked to end: a command of another process can only mark a lease, this asks for the

@@ -1,0 +1,71 @@
+//! What a decision is made from, in one place, with the sums that it asks for more than once. It must not
+//! decide.
+
+use alloc::vec::Vec;
+use core::cell::{OnceCell, RefCell};
+
+use crate::circuit::{Cap, loop_caps};
+use crate::ids::TaskId;
+use crate::ledger::{LineageSum, Spend};
+use crate::observation::{Now, Stamp};
+use crate::obstacle::Waker;
+use crate::policy::Policy;
+use crate::state::LoopState;
+use crate::task::Task;
+use crate::units::Map;
+
+/// State, policy and stamp of one decision. Sums are made when they are first asked for, so that a decision
+/// over ten thousand tasks walks over the ledger once and not once a task.
+pub(crate) struct View<'a> {
+    pub(crate) state: &'a LoopState,
+    pub(crate) policy: &'a Policy,
+    pub(crate) stamp: &'a Stamp,
+    pub(crate) now: Now,
+    /// Model dispatches under lease.
+    pub(crate) slots_used: u32,
+    occupying: OnceCell<Vec<&'a Task>>,
+    lineages: OnceCell<Map<&'a TaskId, LineageSum>>,
+    caps: OnceCell<Vec<Cap>>,
+    today: OnceCell<Spend>,
+    /// What moves a task that others wait for, as far as it was found out.
+    pub(crate) wakers: RefCell<Map<TaskId, Waker>>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(state: &'a LoopState, policy: &'a Policy, stamp: &'a Stamp) -> View<'a> {
+        View {
+            state,
+            policy,
+            stamp,
+            now: stamp.now(state),
+            slots_used: state.slots_used(),
+            occupying: OnceCell::new(),
+            lineages: OnceCell::new(),
+            caps: OnceCell::new(),
+            today: OnceCell::new(),
+            wakers: RefCell::default(),
+        }
+    }
+
+    /// The tasks whose paths are taken, in plan order.
+    pub(crate) fn occupying(&self) -> &[&'a Task] {
+        self.occupying.get_or_init(|| self.state.tasks.iter().filter(|task| task.occupies_paths()).collect())
+    }
+
+    /// What the lineage cost so far.
+    pub(crate) fn lineage(&self, lineage: &TaskId) -> LineageSum {
+        let sums = self.lineages.get_or_init(|| self.state.ledger.by_lineage());
+        sums.get(lineage).copied().unwrap_or_default()
+    }
+
+    /// The caps that hold for everything.
+    pub(crate) fn caps(&self) -> &[Cap] {
+        let instance = self.stamp.owner.instance;
+        self.caps.get_or_init(|| loop_caps(self.state, &self.policy.limits, instance))
+    }
+
+    /// The sums of the current day.
+    pub(crate) fn spent_today(&self) -> Spend {
+        *self.today.get_or_init(|| self.state.ledger.day(self.state.clock.day))
+    }
+}
