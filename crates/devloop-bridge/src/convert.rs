@@ -89,7 +89,7 @@ macro_rules! names {
         }
         impl IntoDomain<$name> for String {
             fn into_domain(self) -> Result<$name, Refused> {
-                <$name>::parse(&self).map_err(Refused::new)
+                <$name>::try_from(self).map_err(Refused::new)
             }
         }
     )+};

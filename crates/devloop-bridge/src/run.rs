@@ -8,7 +8,7 @@ macro_rules! run_shapes {
         $variant!($wit, run::FaultKind { Legacy, Newer, Torn, Defect });
         $record!($wit, run::Fault { kind, field, rule });
         $variant!($wit, run::CoreError { State(a), Policy(a), Value(a), Story(a) });
-        $variant!($wit, run::Step { Decide(a), Line(a), Policy(a) });
+        $variant!($wit, run::Step { Decide(a), Again, Line(a), Policy(a) });
         $record!($wit, run::Replayed { decision, revision, digest });
     };
 }

@@ -100,6 +100,8 @@ impl core::error::Error for CoreError {}
 pub enum Step {
     /// A decision to be made.
     Decide(Input),
+    /// Another decision on the input of the last decision: a tick decides on one input until it is done.
+    Again,
     /// A journal line to be folded as it stands.
     Line(Vec<Event>),
     /// Another policy document from here on.
@@ -243,17 +245,27 @@ impl Session {
         self.pending.as_ref().unwrap_or(&self.adopted)
     }
 
-    fn step(&mut self, step: Step) -> Result<Option<Decision>, CoreError> {
+    /// One step of a recorded run, adopted at once. There is nothing to go back to: after an error the run is
+    /// over, so no second copy is kept.
+    fn step(&mut self, step: Step, last: &mut Option<Input>) -> Result<Option<Decision>, CoreError> {
         match step {
-            Step::Decide(input) => {
-                let decision = self.decide(&input)?;
-                self.commit();
-                return Ok(Some(decision));
-            }
-            Step::Line(events) => self.fold(&events)?,
-            Step::Policy(policy) => self.set_policy(&policy)?,
+            Step::Decide(input) => *last = Some(input),
+            Step::Again => {}
+            Step::Line(events) => return self.adopt(&events).map(|()| None),
+            Step::Policy(policy) => return self.set_policy(&policy).map(|()| None),
         }
-        Ok(None)
+        let input = last.as_ref().ok_or_else(|| {
+            CoreError::Value(Refused::new("there is no input to decide on again").within("steps").into())
+        })?;
+        let decision = decide(&self.adopted, &self.policy, input);
+        if !decision.events.is_empty() {
+            self.adopt(&decision.events)?;
+        }
+        Ok(Some(decision))
+    }
+
+    fn adopt(&mut self, line: &[Event]) -> Result<(), CoreError> {
+        apply_line(&mut self.adopted, line).map_err(|misfit| CoreError::Story(misfit.to_string()))
     }
 }
 
@@ -272,8 +284,9 @@ pub fn replay(
     let every = usize::try_from(digest_every).unwrap_or(usize::MAX);
     let last = steps.len();
     let mut replayed = Vec::with_capacity(last);
+    let mut input = None;
     for (done, step) in (1..).zip(steps) {
-        let decision = session.step(step)?;
+        let decision = session.step(step, &mut input)?;
         let wanted = done == last || (every > 0 && done % every == 0);
         let digest = wanted.then(|| session.digest());
         replayed.push(Replayed { decision, revision: session.adopted.revision, digest });
