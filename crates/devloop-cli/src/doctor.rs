@@ -1,4 +1,5 @@
-//! `devloop doctor`: what is wrong around a loop, whose it is, and what to do next. It changes nothing.
+//! `devloop doctor`: what is wrong around a loop, whose it is, and what to do next. It changes nothing unless
+//! it is asked to repair.
 
 use clap::Args;
 use devloop_host::doctor::{self, Finding, Weight};
@@ -8,11 +9,14 @@ use crate::cli::{FINE, Form, NEEDS_A_PERSON, Outcome};
 use crate::place::{self, Root};
 use crate::say;
 
-/// Looks at everything around the loop; changes nothing
+/// Looks at everything around the loop; changes nothing by itself
 #[derive(Clone, Debug, Args)]
 pub struct Doctor {
     #[command(flatten)]
     pub root: Root,
+    /// First remove what is left over and proven to be ours and merged; not beside a running loop
+    #[arg(long)]
+    pub repair: bool,
     #[command(flatten)]
     pub form: Form,
 }
@@ -23,7 +27,12 @@ pub struct Doctor {
 /// When there is no such folder at all.
 pub fn perform(verb: &Doctor) -> Outcome {
     let root = verb.root.folder()?;
-    let found = doctor::examine(&root, place::user().ok().as_ref());
+    let mut found = if verb.repair {
+        doctor::repair(&root, place::user()?).map_err(|error| place::about(error, &root))?
+    } else {
+        Vec::new()
+    };
+    found.extend(doctor::examine(&root, place::user().ok().as_ref()));
     if verb.form.json {
         let mut value = serde_json::to_value(&found).map_err(|error| {
             HostError::new(ErrorKind::Internal, "the findings are no JSON").because(error)

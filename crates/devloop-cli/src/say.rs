@@ -8,7 +8,7 @@ use devloop_host::error::HostError;
 use devloop_host::view::{program, quote};
 use serde_json::{Value, json};
 
-/// The codes that paint a text; no other reaches a terminal.
+/// The codes that paint a text; no other reaches a terminal, and none anything else.
 const PAINT: [&str; 3] = ["\x1b[0m", "\x1b[1m", "\x1b[2m"];
 
 /// Prints a line. A reader that went away is no failure of ours.
@@ -20,6 +20,10 @@ pub fn line(text: impl Display) {
 /// summaries are a model's words and could hide a line or forge one.
 #[must_use]
 pub fn clean(text: &str) -> String {
+    cleaned(text, paints())
+}
+
+fn cleaned(text: &str, paints: bool) -> String {
     let is_bad = |c: char| {
         let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         turns || c.is_control() && !matches!(c, '\n' | '\t')
@@ -27,7 +31,7 @@ pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let paint = PAINT.iter().find(|code| rest.starts_with(**code));
+        let paint = PAINT.iter().find(|code| paints && rest.starts_with(**code));
         let taken = paint.map_or(c.len_utf8(), |code| code.len());
         match paint {
             Some(code) => out.push_str(code),
@@ -72,9 +76,13 @@ pub fn dim(text: &str) -> String {
     painted(text, "2")
 }
 
+/// Whether texts are painted: a person looks, and has not asked for plain ones.
+fn paints() -> bool {
+    is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
 fn painted(text: &str, code: &str) -> String {
-    let wanted = is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    if paints() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// A hint as a command that can be pasted: `devloop` becomes this very program.
@@ -165,12 +173,13 @@ mod tests {
 
     #[test]
     fn a_models_words_command_no_terminal() {
-        let check = |text: &str, expect: &str| assert_eq!(clean(text), expect, "{text:?}");
+        let check = |text: &str, expect: &str| assert_eq!(cleaned(text, true), expect, "{text:?}");
         check("a\tb\nc é", "a\tb\nc é");
         check("\x1b[1mask\x1b[0m", "\x1b[1mask\x1b[0m");
         check("x\x1b[8mhidden", "x\u{fffd}[8mhidden");
         check("\x1b]0;title\x07\r", "\u{fffd}]0;title\u{fffd}\u{fffd}");
         check("\u{202e}txt\u{9b}2J", "\u{fffd}txt\u{fffd}2J");
+        assert_eq!(cleaned("\x1b[1mask", false), "\u{fffd}[1mask", "nothing is painted where nobody looks");
     }
 
     #[test]

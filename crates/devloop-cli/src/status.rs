@@ -67,7 +67,7 @@ pub fn code(view: &View) -> u8 {
 /// The whole view as lines.
 #[must_use]
 pub fn lines(view: &View) -> Vec<String> {
-    let mut out = vec![say::bold(&view.root), headline(view), place_line(view)];
+    let mut out = vec![say::bold(&view.root), headline(view), view.owner.sentence.clone(), place_line(view)];
     out.extend(section("tasks", tasks(&view.tasks)));
     out.extend(section("running", running(view)));
     out.extend(section("money", money(&view.money, &view.caps)));

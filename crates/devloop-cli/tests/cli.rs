@@ -10,8 +10,12 @@ mod bad_input;
 mod demo;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/hostile.rs"]
+mod hostile;
 #[path = "cli/kill.rs"]
 mod kill;
+#[path = "cli/repair.rs"]
+mod repair;
 #[path = "cli/running.rs"]
 mod running;
 #[path = "cli/states.rs"]

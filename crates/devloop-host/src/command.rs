@@ -18,7 +18,7 @@ use crate::observe::{Observer, open_repo};
 use crate::session::Session;
 use crate::settings;
 use crate::store::{Armed, Disk, Identity, LockGuard, Locks, OwnerRecord, UserFolder, Wait, layout};
-use crate::view::{self, Budgets, View};
+use crate::view::{self, Budgets, OwnerView, View};
 
 /// How long a command waits for a commit of the loop, in milliseconds.
 const LOCK_WAIT_MS: u64 = 10_000;
@@ -67,9 +67,15 @@ impl Desk {
         let git = Git::discover()?;
         let repo = open_repo(&git, &armed)?;
         let disk = Disk::default();
-        let (config, budgets) = settings::for_command(&disk, &armed)?;
-        let mut session = Session::new(armed.clone(), disk.clone(), config.policy())?;
-        let locks = Locks::new(armed, user, disk.clone(), Identity::new_instance());
+        let locks = Locks::new(armed.clone(), user, disk.clone(), Identity::new_instance());
+        let (config, budgets) = match settings::for_command(&disk, &armed) {
+            // What a loop may do is the loop's matter; a typing error must not keep anybody from stopping it.
+            Err(error) if error.kind() == ErrorKind::Config && living(&locks)?.is_some() => {
+                settings::beside_a_loop(&disk, &armed)?
+            }
+            other => other?,
+        };
+        let mut session = Session::new(armed, disk.clone(), config.policy())?;
         let clock = SystemClock::new();
         session.set_present(observer(&locks, &disk, &repo, &clock, locks.me()).present()?);
         Ok(Desk { locks, disk, repo, clock, session, config, budgets })
@@ -120,6 +126,7 @@ impl Desk {
             instance,
             last: Some((next.reason.key(), sentence.as_str())),
             budgets: self.budgets,
+            owner: OwnerView::of(self.locks.owner_record()?.as_ref()),
         }))
     }
 
@@ -146,12 +153,17 @@ impl Desk {
 
     /// The world as the loop sees it: while one lives, its dispatches are its own and no orphans.
     fn observe(&self) -> Result<Observation, HostError> {
-        let owner = self.locks.owner_record()?.filter(|record| !record.released);
-        let living = owner.map(|record| record.identity()).filter(|who| who.is_alive() == Some(true));
+        let living = living(&self.locks)?;
         let me = living.as_ref().unwrap_or(self.locks.me());
         observer(&self.locks, &self.disk, &self.repo, &self.clock, me)
             .observe(&self.session.state(), Others::default())
     }
+}
+
+/// The loop that runs now, if one does for certain.
+fn living(locks: &Locks) -> Result<Option<Identity>, HostError> {
+    let owner = locks.owner_record()?.filter(|record| !record.released);
+    Ok(owner.map(|record| record.identity()).filter(|who| who.is_alive() == Some(true)))
 }
 
 fn observer<'a>(

@@ -3,6 +3,7 @@
 
 mod arming;
 mod leftovers;
+mod repair;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ use crate::store::wire_format::WireLines;
 use crate::store::{Armed, Disk, Identity, Locks, UserFolder, history, layout};
 
 pub use arming::{GOAL_FORM, arm, check_folder, check_goal, remedy};
+
+pub use repair::repair;
 
 use arming::{edit_command, preflight, problem_error};
 
@@ -133,12 +136,29 @@ fn look_at_repository(root: &Path, found: &mut Vec<Finding>) -> Option<Repo> {
         let finding = Finding::problem("repository", problem.to_string()).at(root);
         found.push(finding.try_next(remedy(problem, root)));
     }
+    found.extend(looked.repo.iter().flat_map(filters));
     if looked.problems.is_empty() {
         let branch = looked.branch.as_deref().unwrap_or("no branch");
         let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
         found.push(Finding::well("repository", format!("clean, on {branch}")).at(root));
     }
     looked.repo
+}
+
+/// Content filters that the host does not run.
+fn filters(repo: &Repo) -> Vec<Finding> {
+    let refused = match repo.refused_filters() {
+        Ok(refused) => refused,
+        Err(error) => return vec![Finding::from_error("filter", &error.into())],
+    };
+    let finding = |name: std::ffi::OsString| {
+        let name = name.to_string_lossy().into_owned();
+        let allow = ["git", "config", "--global", "--add", "devloop.filter", &name].map(str::to_owned);
+        let text =
+            format!("the repository's content filter {name:?} is not run; allow it only if you know it");
+        Finding::note("filter", text).at(repo.root()).try_next(allow)
+    };
+    refused.into_iter().map(finding).collect()
 }
 
 fn look_at_arming(root: &Path, user: Option<&UserFolder>, found: &mut Vec<Finding>) -> Option<Armed> {

@@ -170,6 +170,14 @@ pub fn stamp(path: &Path) -> Option<Stamp> {
     })
 }
 
+/// Is it a real folder (or a regular file) of this user, and no link?
+pub fn is_own(path: &Path, folder: bool) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let me = rustix::process::geteuid().as_raw();
+    let kind = |meta: &std::fs::Metadata| if folder { meta.is_dir() } else { meta.is_file() };
+    std::fs::symlink_metadata(path).is_ok_and(|meta| kind(&meta) && meta.uid() == me)
+}
+
 /// Is it a file that somebody may run? Links are followed: programs are often installed as links.
 pub fn is_program(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

@@ -12,6 +12,7 @@ pub mod machine;
 pub mod observe;
 pub mod process;
 pub mod replay;
+mod scratch;
 pub mod session;
 pub mod settings;
 pub mod shared;

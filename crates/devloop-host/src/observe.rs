@@ -7,6 +7,7 @@ use devloop_core::observation::{
 };
 use devloop_core::report::Report;
 use devloop_core::state::{LoopState, Op, Owner};
+use devloop_core::task::clip;
 use devloop_wire::json;
 use devloop_wire::migrate::Present;
 
@@ -14,9 +15,9 @@ use crate::clock::{Clock, boot_number};
 use crate::effects::run_record;
 use crate::error::{ErrorKind, HostError};
 use crate::files;
-use crate::git::{Repo, inspect, status};
+use crate::git::{GitError, Repo, inspect, status};
 use crate::process::tree;
-use crate::store::{self, Armed, Disk, Identity, small};
+use crate::store::{self, Armed, Disk, Identity, StoreError, small};
 
 /// The largest parked report or run record that is read, in bytes.
 const SMALL_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -77,11 +78,20 @@ impl Observer<'_> {
         })
     }
 
+    /// A goal that cannot be taken for one (a folder, a link, too large) counts like a missing one: the loop
+    /// waits for it.
     fn goal(&self) -> Result<GoalSeen, HostError> {
-        Ok(match self.armed.read_goal(self.disk)? {
-            Some(bytes) => GoalSeen::Present(json::digest_bytes(&bytes)),
-            None => GoalSeen::Absent,
-        })
+        match self.armed.read_goal(self.disk) {
+            Ok(Some(bytes)) => Ok(GoalSeen::Present(json::digest_bytes(&bytes))),
+            Ok(None) | Err(StoreError::Escaped { .. } | StoreError::TooLarge { .. }) => Ok(GoalSeen::Absent),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Why GOAL.md counts as missing although something has its name.
+    #[must_use]
+    pub fn goal_problem(&self) -> Option<String> {
+        self.armed.read_goal(self.disk).err().map(|error| error.to_string())
     }
 
     fn repo(&self, state: &LoopState, reports: &[Report]) -> Result<RepoSeen, HostError> {
@@ -181,7 +191,14 @@ fn checkout(tree: &Repo) -> Result<Checkout, HostError> {
     if files::stamp(&tree.git_dir().join("index.lock")).is_some() {
         return Ok(Checkout::Busy { what: "command of another git".into() });
     }
-    let (paths, total) = status::dirty(tree, DIRTY_NAMES)?;
+    let (paths, total) = match status::dirty(tree, DIRTY_NAMES) {
+        Ok(found) => found,
+        // A filter that fails, an index that is torn: somebody has to look, and the loop waits for that.
+        Err(GitError::Failed { stderr, .. }) => {
+            return Ok(Checkout::Busy { what: clip(&format!("git status fails: {stderr}")) });
+        }
+        Err(other) => return Err(other.into()),
+    };
     if total == 0 {
         return Ok(Checkout::Free);
     }

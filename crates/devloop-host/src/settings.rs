@@ -30,6 +30,16 @@ pub fn load(disk: &Disk, armed: &Armed, profile_json: &str) -> Result<(Config, V
     Ok((config, faults.iter().map(ToString::to_string).collect()))
 }
 
+/// The configuration a command judges with beside a living loop, which has read its own before the file was
+/// broken: what can be read of it counts, and its faults are among the warnings.
+///
+/// # Errors
+/// When the file cannot be read at all.
+pub fn beside_a_loop(disk: &Disk, armed: &Armed) -> Result<(Config, Budgets), HostError> {
+    let bytes = disk.read(&armed.config(), CONFIG_MAX_BYTES)?.unwrap_or_default();
+    Ok((config_doc::repair_text(&bytes).0, Budgets::Profile))
+}
+
 /// The configuration a command judges with: the project's file, else the limits the loop wrote down, else the
 /// defaults.
 ///

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use devloop_core::command::Command;
 use devloop_core::decide::{Decision, Input};
 use devloop_core::effect::Effect;
-use devloop_core::ids::DispatchId;
-use devloop_core::observation::{Observation, Others};
+use devloop_core::ids::{Branch, DispatchId, TaskId};
+use devloop_core::observation::{GoalSeen, Observation, Others};
 use devloop_core::policy::Backend;
 use devloop_core::reason::Reason;
 use devloop_core::report::Report;
@@ -27,14 +27,16 @@ use crate::effects::{EffectConfig, Performer, Setting};
 use crate::error::{ErrorKind, HostError};
 use crate::files;
 use crate::git::{Git, Repo};
-use crate::observe::{self, Observer, open_repo};
+use crate::observe::{Observer, open_repo};
+use crate::scratch;
 use crate::session::Session;
 use crate::settings;
 use crate::shared;
 use crate::store::ledger::Ledger;
+use crate::store::points::{self, Point};
 use crate::store::{self, Armed, Disk, Identity, Locks, OwnerGuard, UserFolder, Wait, small};
 use crate::told::Told;
-use crate::view::{self, View};
+use crate::view::{self, OwnerView, View};
 use crate::watch::Watch;
 use crate::worktree::Worktrees;
 
@@ -94,6 +96,10 @@ pub struct Supervisor {
     config: Config,
     seen: Option<Observation>,
     last: Option<TickReport>,
+    /// How many tasks were done when branches were last cleared away.
+    merged: usize,
+    /// Why GOAL.md could not be used at the last look.
+    goal_problem: Option<String>,
     _watch: Watch,
 }
 
@@ -141,11 +147,14 @@ impl Supervisor {
             wake();
         };
         let performer = Performer::new(Arc::new(setting), Arc::new(on_report));
-        remove_leftovers(&performer, &Worktrees::new(&repo), &armed, &session.state())?;
+        scratch::sweep_settings();
+        let over = leftovers(&Worktrees::new(&repo), &armed, &session.state())?;
+        let (tasks, target) = merged_tasks(&session.state());
+        let merged = tasks.len();
+        performer.clear_leftovers(over, tasks, target.filter(|_| acts(&config)));
         small::write_budget(&disk, &armed, &settings::budget(&config))?;
         if acts(&config) {
             Worktrees::new(&repo).exclude_devloop()?;
-            remove_merged_branches(&Worktrees::new(&repo), &session.state());
         }
         let watch = Watch::start(&armed, options.wake);
         let (seen, last) = (None, None);
@@ -161,6 +170,8 @@ impl Supervisor {
             config,
             seen,
             last,
+            merged,
+            goal_problem: None,
             _watch: watch,
         })
     }
@@ -171,6 +182,7 @@ impl Supervisor {
     /// When the state cannot be trusted or the disk fails. The next beat starts from the files.
     pub fn tick(&mut self) -> Result<TickReport, HostError> {
         let decisions = self.decide()?;
+        self.note_goal();
         let effects: Vec<Effect> = decisions.iter().flat_map(|d| d.effects.iter().cloned()).collect();
         let mut report = self.report(&decisions);
         self.owner.verify()?;
@@ -182,6 +194,7 @@ impl Supervisor {
             }
         }
         self.drop_settled_reports()?;
+        self.drop_merged_branches();
         if report.changed || self.last.is_none() {
             self.write_progress(&mut report);
         }
@@ -211,6 +224,18 @@ impl Supervisor {
         }
         self.seen = Some(seen);
         Ok(decided.decisions)
+    }
+
+    /// Says once why GOAL.md cannot be used, and again when the reason is another.
+    fn note_goal(&mut self) {
+        let absent = self.seen.as_ref().is_some_and(|seen| seen.goal == GoalSeen::Absent);
+        let problem = absent.then(|| self.observer().goal_problem()).flatten();
+        if problem != self.goal_problem
+            && let Some(problem) = &problem
+        {
+            self.session.note(vec![format!("{problem}; the loop waits until it is a file again")]);
+        }
+        self.goal_problem = problem;
     }
 
     /// The day that money is booked on, and the one that the clock shows: a new project has booked nothing
@@ -254,11 +279,21 @@ impl Supervisor {
         let is_open =
             |report: &Report| state.leases.get(&report.dispatch).is_some_and(|l| l.epoch == report.epoch);
         for report in seen.reports.iter().filter(|report| !is_open(report)) {
+            points::reach(Point::ReportRemove, report.dispatch);
             small::unpark_report(&self.armed, &report.dispatch.to_string())?;
         }
         // One that came after this look was not settled by it, and is looked at next.
         self.told.forget(|report| seen.reports.contains(report) && !is_open(report));
         Ok(())
+    }
+
+    /// The branch of a merged task goes once its end is recorded, never before.
+    fn drop_merged_branches(&mut self) {
+        let (merged, target) = merged_tasks(&self.session.state());
+        if merged.len() > self.merged {
+            self.performer.clear_leftovers(Vec::new(), merged.clone(), target);
+        }
+        self.merged = merged.len();
     }
 
     fn write_progress(&self, report: &mut TickReport) {
@@ -284,6 +319,7 @@ impl Supervisor {
             instance,
             last,
             budgets: view::Budgets::Profile,
+            owner: OwnerView::runs(self.owner.locks().me().pid),
         })
     }
 
@@ -343,14 +379,9 @@ impl Supervisor {
     }
 }
 
-/// What is left of dispatches that are over: an earlier loop died between the commit and the removal. Unseen
-/// work is saved.
-fn remove_leftovers(
-    performer: &Performer,
-    worktrees: &Worktrees,
-    armed: &Armed,
-    state: &LoopState,
-) -> Result<(), HostError> {
+/// The dispatches that are over and of which something is left: an earlier loop died between the commit and
+/// the removal.
+fn leftovers(worktrees: &Worktrees, armed: &Armed, state: &LoopState) -> Result<Vec<DispatchId>, HostError> {
     let needed = |dispatch: &DispatchId| {
         let uses = |lease: &Lease| lease.worktree == Some(*dispatch);
         state.leases.contains_key(dispatch) || state.leases.values().any(uses)
@@ -358,18 +389,15 @@ fn remove_leftovers(
     let owners = worktrees.list()?.into_iter().filter_map(|listed| listed.owner);
     let runs = files::list_names(&armed.runs()).unwrap_or_default();
     let runs = runs.iter().filter_map(|name| DispatchId::parse(name.to_str()?.strip_suffix(".json")?).ok());
-    let over: BTreeSet<DispatchId> = owners.chain(runs).filter(|dispatch| !needed(dispatch)).collect();
-    over.into_iter().for_each(|dispatch| performer.perform(Effect::RemoveWorktree { dispatch }));
-    Ok(())
+    let over: BTreeSet<DispatchId> =
+        owners.chain(runs).chain(scratch::left(armed)).filter(|dispatch| !needed(dispatch)).collect();
+    Ok(over.into_iter().collect())
 }
 
-/// Branches of finished tasks that the target contains and an earlier loop had no time to delete.
-fn remove_merged_branches(worktrees: &Worktrees, state: &LoopState) {
-    let Some(target) = &state.target.branch else { return };
-    for task in state.tasks.iter().filter(|task| task.is_done()) {
-        // One that is still checked out waits for the next start.
-        drop(worktrees.delete_branch_if_contained(&task.id, &observe::full_ref(target)));
-    }
+/// Finished tasks, whose branches an earlier loop may have had no time to delete, and the target.
+fn merged_tasks(state: &LoopState) -> (Vec<TaskId>, Option<Branch>) {
+    let done = state.tasks.iter().filter(|task| task.is_done());
+    (done.map(|task| task.id.clone()).collect(), state.target.branch.clone())
 }
 
 /// Whether any route would touch more than `.devloop/`.

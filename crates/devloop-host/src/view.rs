@@ -6,7 +6,7 @@ use std::path::Path;
 use devloop_core::circuit::{Cap, loop_caps};
 use devloop_core::hold::Subject;
 use devloop_core::ledger::Spend;
-use devloop_core::observation::Observation;
+use devloop_core::observation::{Checkout, Observation};
 use devloop_core::obstacle::Obstacle;
 use devloop_core::policy::Policy;
 use devloop_core::question::{Question, open_questions};
@@ -15,6 +15,8 @@ use devloop_core::state::{LoopState, Phase};
 use devloop_core::task::Task;
 use devloop_core::wait::obstacles;
 use serde::Serialize;
+
+use crate::store::OwnerRecord;
 
 /// Where the limits come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +37,8 @@ pub struct View {
     pub revision: u64,
     /// Where the limits come from.
     pub budgets: Budgets,
+    /// Whether a loop runs.
+    pub owner: OwnerView,
     /// `active`, `paused` or `complete`; `halted` when only a person can move an active loop.
     pub phase: &'static str,
     /// The goal's number.
@@ -55,6 +59,46 @@ pub struct View {
     pub caps: Vec<CapView>,
     /// Open questions, acknowledged ones last.
     pub questions: Vec<QuestionView>,
+}
+
+/// The loop that holds or last held the project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnerView {
+    /// `runs`, `ended`, `died`, `never`, or `unknown` when it is on another machine.
+    pub key: &'static str,
+    /// Its process, if there ever was one.
+    pub pid: Option<u32>,
+    /// The same as a sentence.
+    pub sentence: String,
+}
+
+impl OwnerView {
+    /// A loop that runs in this process.
+    #[must_use]
+    pub fn runs(pid: u32) -> OwnerView {
+        OwnerView { key: "runs", pid: Some(pid), sentence: format!("Process {pid} runs the loop.") }
+    }
+
+    /// What the record of the owner says.
+    #[must_use]
+    pub fn of(record: Option<&OwnerRecord>) -> OwnerView {
+        let Some(owner) = record else {
+            return OwnerView { key: "never", pid: None, sentence: "No loop ever ran here.".into() };
+        };
+        let (pid, host) = (owner.pid, &owner.host);
+        let (key, sentence) = match (owner.released, owner.identity().is_alive()) {
+            (true, _) => ("ended", format!("No loop runs: the last one (process {pid}) ended in order.")),
+            (false, Some(true)) => return OwnerView::runs(pid),
+            (false, Some(false)) => (
+                "died",
+                format!("No loop runs: the last one (process {pid}) died; the next settles its work."),
+            ),
+            (false, None) => {
+                ("unknown", format!("Process {pid} on the machine {host} runs the loop, or died there."))
+            }
+        };
+        OwnerView { key, pid: Some(pid), sentence }
+    }
 }
 
 /// One task.
@@ -179,6 +223,8 @@ pub struct Source<'a> {
     pub last: Option<(&'a str, &'a str)>,
     /// Where the limits come from.
     pub budgets: Budgets,
+    /// The loop that holds or last held the project.
+    pub owner: OwnerView,
 }
 
 /// Makes the view.
@@ -191,12 +237,13 @@ pub fn make(source: &Source<'_>) -> View {
         root: source.root.to_string_lossy().into_owned(),
         revision: state.revision,
         budgets: source.budgets,
+        owner: source.owner.clone(),
         phase: phase(state, source.last),
         goal: state.goal.number,
         target: state.target.branch.as_ref().map(ToString::to_string),
         reason: source.last.map(|(key, _)| key.to_string()),
         sentence: source.last.map(|(_, sentence)| sentence.to_string()).unwrap_or_default(),
-        tasks: state.tasks.iter().map(|task| task_view(state, task, &keeps)).collect(),
+        tasks: state.tasks.iter().map(|task| task_view(source, task, &keeps)).collect(),
         running: running(state),
         money: Money {
             goal: sums(&state.ledger.goal(state.goal.number)),
@@ -221,7 +268,8 @@ fn phase(state: &LoopState, last: Option<(&str, &str)>) -> &'static str {
     }
 }
 
-fn task_view(state: &LoopState, task: &Task, keeps: &[(Subject, Obstacle)]) -> TaskView {
+fn task_view(source: &Source<'_>, task: &Task, keeps: &[(Subject, Obstacle)]) -> TaskView {
+    let state = source.state;
     let subject = Subject::Task(task.id.clone());
     let obstacle = keeps.iter().find(|(kept, _)| *kept == subject).map(|(_, obstacle)| obstacle);
     let booked = state.ledger.entries.values().filter(|e| e.lineage.as_ref() == Some(&task.lineage));
@@ -229,10 +277,23 @@ fn task_view(state: &LoopState, task: &Task, keeps: &[(Subject, Obstacle)]) -> T
         id: task.id.to_string(),
         title: task.title.clone(),
         stage: stage_word(&task.stage),
-        waits_for: obstacle.map(obstacle_sentence),
+        waits_for: obstacle.map(|obstacle| match (obstacle, source.seen) {
+            (Obstacle::Checkout, Some(seen)) => in_the_checkout(&seen.repo.checkout),
+            (other, _) => obstacle_sentence(other),
+        }),
         attempts: task.counters.attempts,
         reviews: task.counters.review_cycles,
         spent: devloop_core::units::total(booked.map(|e| e.amount)).0,
+    }
+}
+
+/// What a merge waits for, with what is in the way.
+fn in_the_checkout(checkout: &Checkout) -> String {
+    let wanted = obstacle_sentence(&Obstacle::Checkout);
+    match checkout {
+        Checkout::Free => wanted,
+        Checkout::Dirty { paths } => format!("{wanted}; changed there: {}", paths.join(", ")),
+        Checkout::Busy { what } => format!("{wanted}; there is a {what}"),
     }
 }
 

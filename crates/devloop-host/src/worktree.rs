@@ -16,6 +16,7 @@ use crate::git::inspect::{current_branch, worktrees};
 use crate::git::repo::NewCommit;
 use crate::git::status::inner_repositories;
 use crate::git::{GitError, Identity, Repo, RepoPath};
+use crate::store::points::{self, Point};
 
 pub use types::{BranchEnd, Listed, Outcome, Removal, Removed, Start, Worktree, WorktreeError};
 
@@ -83,6 +84,7 @@ impl Worktrees {
     }
 
     fn add(&self, dispatch: DispatchId, what: &[&str], moved_aside: Option<PathBuf>) -> Outcome<Worktree> {
+        points::reach(Point::WorktreeAdd, dispatch);
         let path = self.path_of(dispatch);
         let (flags, commit) = what.split_at(what.len() - 1);
         let words = ["worktree", "add", "--quiet"].iter().chain(flags).chain(&["--"]).map(OsStr::new);
@@ -101,6 +103,7 @@ impl Worktrees {
             self.unregister(&path)?;
             return Err(added_failed(&path, exit.stderr.text().trim()));
         }
+        points::reach(Point::WorktreeAdded, dispatch);
         let made = self.open(dispatch)?.ok_or_else(|| WorktreeError::NotRegistered { path: path.clone() })?;
         write_owned(&made, ".gitignore", b"*\n")?;
         Ok(Worktree { moved_aside, ..made })
@@ -238,7 +241,9 @@ impl Worktrees {
             Removal::Clean => self.require_clean(&open).map(|()| None)?,
             Removal::SaveOrphan => self.save_orphan(dispatch)?,
         };
+        points::reach(Point::TreeRemove, dispatch);
         files::remove_tree(&path).map_err(io_error("remove", &path))?;
+        points::reach(Point::TreeRemoved, dispatch);
         self.unregister(&path)?;
         Ok(Removed { existed: true, saved })
     }
@@ -351,6 +356,7 @@ impl Worktrees {
             return Ok(BranchEnd::NotContained { tip });
         }
         self.require_not_held(&branch)?;
+        points::reach(Point::BranchDelete, task);
         self.delete_ref(&branch, &tip)?;
         Ok(BranchEnd::Deleted { tip })
     }

@@ -1,5 +1,6 @@
 //! Beside a running loop: another one is refused, commands work and wake it, signals end it in order.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -88,6 +89,46 @@ fn a_running_loop_with_commands_beside_it() {
     assert_eq!(bench.verb("replay", &root).code, 0);
 }
 
+/// What a person breaks beside a running loop neither ends it nor keeps anybody from stopping it.
+#[test]
+fn a_broken_goal_or_configuration_beside_a_running_loop() {
+    let bench = Bench::new();
+    let root = bench.sample("sample", 600_000);
+    let mut running = Loop::start(&bench, &root);
+    running.until("plan      the goal");
+    let goal = root.join(".devloop/GOAL.md");
+    let text = fs::read(&goal).unwrap();
+    let breakings: [(&str, fn(&Path)); 3] = [
+        ("is a folder, not a file", |goal| fs::create_dir(goal).unwrap()),
+        ("is a symlink", |goal| symlink("/etc/hostname", goal).unwrap()),
+        ("is larger than", |goal| fs::write(goal, vec![b'x'; 64 * 1024 + 1]).unwrap()),
+    ];
+    for (says, breaks) in breakings {
+        fs::remove_file(&goal).unwrap();
+        breaks(&goal);
+        running.until(says);
+        let _ = fs::remove_dir(&goal);
+        fs::write(&goal, &text).unwrap();
+    }
+    fs::write(root.join(".devloop/config.json"), "{ \"agentBackend\": ").unwrap();
+    let status = bench.verb("status", &root);
+    assert_eq!(status.code, 0, "{status:?}");
+    assert!(status.out.contains("configuration: "), "{}", status.out);
+    let paused = bench.devloop(&["pause", root.to_str().unwrap(), "--now"]);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    running.until("The loop is paused.");
+}
+
+#[test]
+fn status_names_what_a_merge_waits_for() {
+    let bench = Bench::new();
+    let root = bench.sample("sample", 0);
+    fs::write(root.join("README.md"), "mine\n").unwrap();
+    bench.devloop(&["run", root.to_str().unwrap(), "--until-idle"]);
+    let status = bench.verb("status", &root);
+    assert!(status.out.contains("changed there: README.md"), "{}", status.out);
+}
+
 #[test]
 fn what_a_killed_loop_left_is_settled_by_the_next() {
     let bench = Bench::new();
@@ -98,6 +139,9 @@ fn what_a_killed_loop_left_is_settled_by_the_next() {
     running.child.wait().unwrap();
     let found = bench.verb("doctor", &root);
     assert!(found.out.contains("died; the next one settles its work"), "{}", found.out);
+    let status = bench.verb("status", &root);
+    let died = format!("No loop runs: the last one (process {}) died", running.child.id());
+    assert!(status.out.contains(&died), "{}", status.out);
     let mut next = Loop::start(&bench, &root);
     next.until("plan      the goal");
     let (code, view) = bench.status(&root);

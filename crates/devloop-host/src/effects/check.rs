@@ -17,6 +17,8 @@ use crate::error::{ErrorKind, HostError};
 use crate::git::restore::restore_protected;
 use crate::git::{Oid, Repo, Scope};
 use crate::process::{self, CancelToken, ChildEnv, Exit, Folders, Sink, Spec, StopPlan};
+use crate::scratch;
+use crate::store::points::{self, Point};
 use crate::worktree::Removal;
 
 /// Characters of output that a report keeps, from the end.
@@ -67,13 +69,17 @@ pub(super) fn run_checks(
     // Checks of an owner that died in the middle of this very operation may still run.
     let marker = run_record::marker(&shared.setting.armed, dispatch);
     end_marked(&marker);
+    scratch::remove(&shared.setting.armed, dispatch);
+    points::reach(Point::CheckTree, dispatch);
     let ran = checkout(shared, dispatch, subject, &config).and_then(|tree| {
-        let temporary = tempfile::Builder::new().prefix("devloop-check-").tempdir();
+        let temporary = scratch::folder(&shared.setting.armed, dispatch);
         let temporary = temporary.map_err(|e| HostError::io(std::env::temp_dir(), "make a folder", e))?;
         let folders = Folders::create(temporary.path())
             .map_err(|e| HostError::io(temporary.path(), "make a folder", e))?;
+        points::reach(Point::CheckRun, dispatch);
         Ok(run_all(&tree, &config, &folders, &marker, cancel))
     });
+    points::reach(Point::Checked, dispatch);
     {
         let _pool = locked(&shared.pool);
         // A tree that cannot be removed now is the pool's to name; the answer of the checks stands.

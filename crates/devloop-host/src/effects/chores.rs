@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::thread;
 
-use devloop_core::effect::Effect;
-use devloop_core::ids::{Branch, DispatchId};
+use devloop_core::ids::{Branch, DispatchId, TaskId};
 
 use super::run_record::{self, Role};
 use super::{Shared, locked};
 use crate::error::HostError;
-use crate::git::inspect::worktrees;
+use crate::git::commit::task_ref;
 use crate::process::tree::{TreeRecord, kill_tree};
+use crate::scratch;
+use crate::store::points::{self, Point};
 use crate::store::small;
 use crate::worktree::{Removal, WorktreeError, Worktrees};
 
@@ -39,13 +40,6 @@ pub(super) fn start(
         let _counted = Counted(shared);
         attempt(shared, &*chore);
     }
-}
-
-/// Does a chore in this thread.
-pub(super) fn run(shared: &Shared, chore: impl Fn(&Shared) -> Result<(), HostError>) {
-    shared.flights.enter_chore();
-    let _counted = Counted(shared);
-    attempt(shared, &chore);
 }
 
 struct Counted<'a>(&'a Shared);
@@ -83,7 +77,28 @@ pub(super) fn remove_worktree(shared: &Shared, dispatch: DispatchId) -> Result<(
         Err(WorktreeError::NotRegistered { .. }) => drop(pool.set_aside(dispatch)?),
         removed => drop(removed?),
     }
+    scratch::remove(armed, dispatch);
+    points::reach(Point::RunRemove, dispatch);
     Ok(small::remove_run(armed, &dispatch.to_string())?)
+}
+
+/// Worktrees of dispatches that are over, then branches of merged tasks, which those worktrees may have
+/// checked out. A branch goes only when git itself says that the target contains it. What cannot be removed
+/// now is there at the next start.
+pub(super) fn clear(shared: &Shared, over: &[DispatchId], merged: &[TaskId], target: Option<&Branch>) {
+    for dispatch in over {
+        drop(remove_worktree(shared, *dispatch));
+    }
+    let Some(target) = target else { return };
+    let _pool = locked(&shared.pool);
+    let pool = shared.worktrees();
+    for task in merged {
+        let branch = task_ref(task);
+        if let Ok(Some(_)) = shared.repo().resolve(&branch) {
+            drop(free_branch(shared, &pool, &branch));
+            drop(pool.delete_branch_if_contained(task, &full_ref(target)));
+        }
+    }
 }
 
 /// Ends what still runs of a dispatch that is not in flight here: its owner died. Without a readable record
@@ -128,18 +143,5 @@ pub(super) fn free_branch(shared: &Shared, pool: &Worktrees, branch: &str) -> Re
             _ => {}
         }
     }
-    Ok(())
-}
-
-/// Deletes the branch of a merged task; git's own answer that the target contains it is asked for again.
-pub(super) fn delete_merged_branch(shared: &Shared, effect: &Effect) -> Result<(), HostError> {
-    let Effect::Merge { contract, target, .. } = effect else { return Ok(()) };
-    let _pool = locked(&shared.pool);
-    let pool = shared.worktrees();
-    let branch = crate::git::commit::task_ref(&contract.task);
-    if worktrees(shared.repo())?.iter().any(|r| r.branch.as_deref() == Some(&branch)) {
-        free_branch(shared, &pool, &branch)?;
-    }
-    pool.delete_branch_if_contained(&contract.task, &full_ref(target))?;
     Ok(())
 }

@@ -22,6 +22,8 @@ use crate::git::commit::task_ref;
 use crate::git::inspect::{changed_between, diff_text};
 use crate::git::status::{Snapshot, snapshot};
 use crate::process::{CancelToken, Deadline, Folders};
+use crate::scratch;
+use crate::store::points::{self, Point};
 use crate::worktree::{Removal, Start, Worktree, Worktrees, write_contract};
 
 /// Bytes of a patch that a reviewer is given.
@@ -50,27 +52,21 @@ pub(super) fn perform(shared: &Arc<Shared>, order: &Order<'_>, cancel: &CancelTo
         Err(error) => return machine_failure(error).into(),
     }
     let config = shared.config();
-    let prepared = match prepare(shared, order, &config) {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            let detail = clip(&error.to_string());
-            return Outcome::Refused { detail }.into();
-        }
+    let begun = prepare(shared, order, &config).and_then(|prepared| {
+        let noted = note(shared, order, &prepared)?;
+        Ok((prepared, noted))
+    });
+    let (prepared, noted) = match begun {
+        Ok(begun) => begun,
+        Err(error) => return Outcome::Refused { detail: clip(&error.to_string()) }.into(),
     };
-    let result = match run(shared, order, &prepared, cancel, deadline) {
-        Ok(result) => result,
-        Err(error) => machine_result(error),
-    };
+    let result = run(shared, order, &prepared, noted, cancel, deadline);
     if role_of(order.job) == Role::Plan {
         let _pool = locked(&shared.pool);
         // What cannot be removed now is removed by its own effect, or named by `doctor`.
         drop(shared.worktrees().remove(order.dispatch, Removal::Throwaway));
     }
     Done { outcome: result.outcome, usage: result.usage }
-}
-
-fn machine_result(error: HostError) -> BackendResult {
-    BackendResult { outcome: machine_failure(error), usage: None }
 }
 
 /// Everything a run needs that can fail before anybody is reached.
@@ -109,7 +105,7 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
         write_contract(&worktree, &devloop_wire::contract::write(contract))?;
     }
     let material = material(shared, order.job, goal, config)?;
-    let temporary = tempfile::Builder::new().prefix("devloop-").tempdir();
+    let temporary = scratch::folder(&shared.setting.armed, order.dispatch);
     let temporary =
         temporary.map_err(|e| HostError::io(std::env::temp_dir(), "make the folders of a run", e))?;
     let folders = Folders::create(temporary.path())
@@ -206,29 +202,39 @@ fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> 
     Ok(material)
 }
 
-/// Notes the run, lets the backend run, and looks at what it left.
+/// What is noted before anybody is reached: the checkout as it stood, and the run record, durably.
+fn note(shared: &Shared, order: &Order<'_>, prepared: &Prepared) -> Result<(Snapshot, RunRecord), HostError> {
+    let role = role_of(order.job);
+    let before_run = look(shared)?;
+    let marker = run_record::marker(&shared.setting.armed, order.dispatch);
+    let head = prepared.worktree.head.clone();
+    let mut record = RunRecord::new(order.dispatch, order.epoch, role, marker, head);
+    record.task = contract_of(order.job).map(|contract| contract.task.clone());
+    shared.fence()?;
+    record.write(&shared.setting.disk, &shared.setting.armed)?;
+    points::reach(Point::RunWritten, order.dispatch);
+    Ok((before_run, record))
+}
+
+/// Lets the backend run, and looks at what it left.
 fn run(
     shared: &Shared,
     order: &Order<'_>,
     prepared: &Prepared,
+    (before_run, record): (Snapshot, RunRecord),
     cancel: &CancelToken,
     deadline: Deadline,
-) -> Result<BackendResult, HostError> {
+) -> BackendResult {
     let (disk, armed) = (&shared.setting.disk, &shared.setting.armed);
-    let role = role_of(order.job);
-    let before_run = look(shared)?;
-    let marker = run_record::marker(&shared.setting.armed, order.dispatch);
-    let mut record =
-        RunRecord::new(order.dispatch, order.epoch, role, marker.clone(), prepared.worktree.head.clone());
-    record.task = contract_of(order.job).map(|contract| contract.task.clone());
-    shared.fence()?;
-    record.write(disk, armed)?;
+    let marker = record.marker.clone();
     let record = RefCell::new(record);
     let started = |tree: &crate::process::tree::TreeRecord| {
         let mut record = record.borrow_mut();
+        points::reach(Point::Spawned, order.dispatch);
         record.set_leader(tree);
         // Without the leader the marker still finds every process of the run.
         drop(record.write(disk, armed));
+        points::reach(Point::ProviderReached, order.dispatch);
     };
     let run = Run {
         dispatch: order.dispatch,
@@ -246,15 +252,17 @@ fn run(
         identity: &prepared.route.identity,
         started: &started,
     };
+    points::reach(Point::Spawn, format_args!("{} {}", order.dispatch, role_of(order.job).word()));
     let result = catch_unwind(AssertUnwindSafe(|| prepared.backend.run(&run)));
+    points::reach(Point::RunEnded, order.dispatch);
     let mut record = record.borrow().clone();
     let noted = note_traces(shared, &mut record, &before_run);
     // A thread that ends early has ended all the same, and its record says so.
     let result = result.unwrap_or_else(|panic| resume_unwind(panic));
     match noted {
-        Ok(()) => Ok(result),
+        Ok(()) => result,
         // The outcome cannot be trusted without them; what it used still counts.
-        Err(error) => Ok(BackendResult { outcome: machine_failure(error), usage: result.usage }),
+        Err(error) => BackendResult { outcome: machine_failure(error), usage: result.usage },
     }
 }
 

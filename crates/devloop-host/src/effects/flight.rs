@@ -13,8 +13,9 @@ use devloop_core::ids::DispatchId;
 use devloop_core::report::{FailureClass, Outcome, Report, Usage};
 use devloop_core::task::clip;
 
-use super::{Shared, carry_out, chores};
+use super::{Shared, carry_out};
 use crate::process::CancelToken;
+use crate::store::points::{self, Point};
 use crate::store::small;
 
 /// How an effect ended.
@@ -138,11 +139,7 @@ pub(super) fn start(shared: &Arc<Shared>, effect: Effect) {
     let run = move || {
         let caught = catch_unwind(AssertUnwindSafe(|| carry_out(&own, &effect, &cancel)));
         let done = caught.unwrap_or_else(|panic| machine_failure(words_of(&*panic)).into());
-        let landed = matches!(done.outcome, Outcome::Merged { .. } | Outcome::AlreadyMerged { .. });
         tell(&own, dispatch, epoch, done);
-        if landed {
-            chores::run(&own, |shared| chores::delete_merged_branch(shared, &effect));
-        }
     };
     if let Err(error) = thread::Builder::new().name(format!("devloop-{dispatch}")).spawn(run) {
         tell(
@@ -166,6 +163,7 @@ fn tell(shared: &Shared, dispatch: DispatchId, epoch: u32, done: Done) {
         let parked =
             small::park_report(&shared.setting.disk, &shared.setting.armed, &dispatch.to_string(), &json);
         drop(parked);
+        points::reach(Point::ReportWritten, dispatch);
     }
     shared.flights.leave(dispatch);
     (shared.on_report)(report);

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use devloop_core::effect::Effect;
-use devloop_core::ids::{DispatchId, RouteKey};
+use devloop_core::ids::{Branch, DispatchId, RouteKey, TaskId};
 use devloop_core::policy::Backend;
 use devloop_core::report::Report;
 use devloop_core::units::Map;
@@ -181,6 +181,15 @@ impl Performer {
             Effect::Wake | Effect::Notify { .. } => {}
             leased => flight::start(&self.shared, leased),
         }
+    }
+
+    /// Removes in the background worktrees of dispatches that are over, unseen work in them saved, and
+    /// branches of merged tasks that the target contains.
+    pub fn clear_leftovers(&self, over: Vec<DispatchId>, merged: Vec<TaskId>, target: Option<Branch>) {
+        chores::start(&self.shared, move |shared| {
+            chores::clear(shared, &over, &merged, target.as_ref());
+            Ok(())
+        });
     }
 
     /// The dispatches whose report has not been told yet, in order.

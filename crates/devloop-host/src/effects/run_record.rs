@@ -157,6 +157,11 @@ pub fn parse(bytes: &[u8]) -> Result<RunRecord, HostError> {
 /// The value of the marker variable of every process of a dispatch. It follows from project and dispatch, so
 /// that they are found even when their record is lost; a dispatch id is never used again.
 pub fn marker(armed: &Armed, dispatch: DispatchId) -> String {
+    format!("{}{dispatch}", marker_of_project(armed))
+}
+
+/// What the markers of all dispatches of a project start with.
+pub fn marker_of_project(armed: &Armed) -> String {
     let root = devloop_wire::digest_bytes(armed.root().to_string_lossy().as_bytes());
-    format!("{}-{dispatch}", &root.as_str()[..16])
+    format!("{}-", &root.as_str()[..16])
 }

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use devloop_core::ids::{DispatchId, Oid, TaskId};
 
-use super::GitError;
 use super::inspect::{changed_between, current_branch};
 use super::path::Entry;
 use super::repo::{Identity, NewCommit, Repo};
 use super::run::{answer, oid};
 use super::scope::{Offence, Scope, Violation};
 use super::status::inner_repositories;
+use super::{GitError, filters};
 use crate::files;
+use crate::store::points::{self, Point};
 
 /// Longest first line of a commit message, in characters.
 pub const TITLE_MAX_CHARS: usize = 72;
@@ -111,6 +112,7 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
     if !worktree.contains(&head, request.base)? {
         return Err(GitError::BaseLost { base: request.base.clone(), head });
     }
+    points::reach(Point::CommitStage, request.trailers.dispatch);
     let scratch = scratch_index(worktree)?;
     let tree = match stage(worktree, scratch.path()) {
         Ok(tree) => tree,
@@ -118,7 +120,9 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
     };
     let base_tree = worktree.tree_of(request.base)?;
     let entries = changed_between(worktree, &base_tree, &tree)?;
-    let violations = request.scope.violations(&entries);
+    let mut violations = request.scope.violations(&entries);
+    let unfiltered = filters::unfiltered(worktree, &entries)?;
+    violations.extend(unfiltered.into_iter().map(|path| Violation { path, offence: Offence::Filtered }));
     if !violations.is_empty() {
         return Ok(CommitOutcome::ScopeViolation { violations });
     }
@@ -137,9 +141,11 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
     let parents = [&head];
     let new = NewCommit { tree: &tree, parents: &parents, message: &message, identity: request.identity };
     let made = worktree.write_commit(&new)?;
+    points::reach(Point::CommitWritten, request.trailers.dispatch);
     if !worktree.swap_ref(&branch, &made, Some(&head), "devloop: commit")? {
         return Err(GitError::WrongHead { expected: head.to_string(), found: format!("{branch} moved") });
     }
+    points::reach(Point::CommitSwapped, request.trailers.dispatch);
     // The worktree's own index follows, so that it looks clean; a stale lock of a dead run stays unread.
     let index = worktree.git_dir().join("index");
     files::rename(scratch.path(), &index).map_err(|source| GitError::Io {

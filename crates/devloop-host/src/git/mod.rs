@@ -3,6 +3,7 @@
 
 pub mod commit;
 mod direct;
+mod filters;
 pub mod inspect;
 pub mod merge;
 pub mod path;

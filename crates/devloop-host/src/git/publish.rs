@@ -13,6 +13,7 @@ use super::repo::Repo;
 use super::run::answer;
 use super::status::dirty;
 use crate::files;
+use crate::store::points::{self, Point};
 
 const NAMES_SHOWN: usize = 20;
 
@@ -66,9 +67,11 @@ pub fn publish(repo: &Repo, full_ref: &str, new: &Oid, old: &Oid, why: &str) -> 
                 return Ok(Published::NotReady(not_ready));
             }
         }
+        points::reach(Point::MergeSwap, why);
         if !repo.swap_ref(full_ref, new, Some(old), why)? {
             return Ok(Published::Lost { now: repo.resolve(full_ref)? });
         }
+        points::reach(Point::MergeSwapped, why);
     }
     for checkout in &checkouts {
         // One that was looked at a moment ago stands at the old commit; after a crash it may have followed.
@@ -79,6 +82,7 @@ pub fn publish(repo: &Repo, full_ref: &str, new: &Oid, old: &Oid, why: &str) -> 
             return Ok(Published::CheckoutBehind { checkout: checkout.root().to_path_buf(), said });
         }
     }
+    points::reach(Point::MergeFollowed, why);
     match repo.resolve(full_ref)? {
         Some(tip) if repo.contains(&tip, new)? => Ok(Published::Done),
         now => Ok(Published::Lost { now }),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use devloop_core::ids::Oid;
 
 use super::run::{Call, Git, answer, failed, oid, said};
-use super::{GitError, direct};
+use super::{GitError, direct, filters};
 use crate::files;
 
 /// Who a commit is by.
@@ -147,6 +147,12 @@ impl Repo {
             .env("GIT_DIR", &self.git_dir)
             .env("GIT_WORK_TREE", &self.root)
             .env("GIT_COMMON_DIR", &self.common_dir)
+            .guarded(&self.common_dir, &self.git_dir)
+    }
+
+    /// Content filters that this repository configures and that are not run, because nobody allowed them.
+    pub fn refused_filters(&self) -> Result<Vec<OsString>, GitError> {
+        filters::refused(&self.git, &self.common_dir, &self.git_dir)
     }
 
     /// The operator's identity as git knows it for this repository, or DevLoop's own.

@@ -10,9 +10,10 @@ use tempfile::TempPath;
 
 use devloop_core::ids::Oid;
 
-use super::GitError;
+use super::{GitError, filters};
 use crate::files;
 use crate::process::{self, CancelToken, ChildEnv, Exit, Sink, Spec, StopPlan};
+use crate::scratch;
 
 /// Oldest git that has what is used here (`merge-tree --write-tree`).
 pub const MINIMUM_GIT: (u32, u32) = (2, 38);
@@ -49,7 +50,7 @@ const FORCED: [(&str, &str); 19] = [
 /// Settings of the operator's own git that a call needs to see the files as the operator does; all else
 /// of the global and system settings is left out.
 const FORWARDED: &str = "^(user\\.(name|email)|core\\.(excludesfile|autocrlf|eol)|safe\\.directory\
-                         |filter\\.lfs\\.(clean|smudge|process|required))$";
+                         |filter\\.lfs\\.(clean|smudge|process|required)|devloop\\.filter)$";
 
 /// The git program, checked once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +83,7 @@ impl Operator {
         }
         let path = std::env::temp_dir();
         let write = || {
-            let mut file = tempfile::Builder::new().prefix("devloop-gitconfig-").tempfile()?;
+            let mut file = scratch::settings_file()?;
             file.write_all(config_text(&settings).as_bytes())?;
             Ok(file.into_temp_path())
         };
@@ -164,7 +165,14 @@ impl Git {
             max_bytes: MAX_BYTES,
             limit_ms: LIMIT_MS,
             forced: true,
+            guarded: None,
         }
+    }
+
+    /// Did the operator's own settings name this content filter?
+    pub(super) fn allows_filter(&self, name: &[u8]) -> bool {
+        let named = |(key, value): &(String, String)| key == "devloop.filter" && value.as_bytes() == name;
+        self.operator.settings.iter().any(named)
     }
 }
 
@@ -178,12 +186,8 @@ fn on_search_path(name: &str) -> Option<OsString> {
 
 /// Large-file filters are forwarded only in the form that their own installer writes.
 fn forward(key: &str, value: &str) -> bool {
-    match key.strip_prefix("filter.lfs.") {
-        Some("clean") => value == "git-lfs clean -- %f",
-        Some("smudge") => matches!(value, "git-lfs smudge -- %f" | "git-lfs smudge --skip -- %f"),
-        Some("process") => matches!(value, "git-lfs filter-process" | "git-lfs filter-process --skip"),
-        _ => true,
-    }
+    let variable = key.strip_prefix("filter.lfs.");
+    variable.is_none_or(|variable| filters::is_installed_lfs(variable.as_bytes(), value.as_bytes()))
 }
 
 fn parse_version(text: &str) -> Option<(u32, u32)> {
@@ -198,11 +202,13 @@ pub struct Call<'a> {
     args: Vec<OsString>,
     cwd: PathBuf,
     env: ChildEnv,
-    settings: Vec<(String, String)>,
+    settings: Vec<(OsString, String)>,
     stdin: Option<Vec<u8>>,
     max_bytes: usize,
     limit_ms: u64,
     forced: bool,
+    /// Folders of the repository whose filters must not run; none for a call that looks at no content.
+    guarded: Option<(PathBuf, PathBuf)>,
 }
 
 impl Call<'_> {
@@ -222,8 +228,14 @@ impl Call<'_> {
 
     /// Forces one more setting; the key may hold any characters.
     #[must_use]
-    pub fn setting(mut self, key: impl Into<String>, value: &str) -> Self {
+    pub fn setting(mut self, key: impl Into<OsString>, value: &str) -> Self {
         self.settings.push((key.into(), value.to_owned()));
+        self
+    }
+
+    /// Keeps the filters of this repository from running.
+    pub(super) fn guarded(mut self, common_dir: &Path, git_dir: &Path) -> Self {
+        self.guarded = Some((common_dir.to_path_buf(), git_dir.to_path_buf()));
         self
     }
 
@@ -250,8 +262,14 @@ impl Call<'_> {
         if let Some(file) = self.git.operator.file.as_ref().filter(|_| self.forced) {
             env.set("GIT_CONFIG_GLOBAL", file.as_os_str());
         }
-        let forced = FORCED.iter().filter(|_| self.forced).map(|(k, v)| (*k, *v));
-        let own = self.settings.iter().map(|(k, v)| (k.as_str(), v.as_str()));
+        let refused = match &self.guarded {
+            Some((common_dir, git_dir)) => filters::refused(self.git, common_dir, git_dir)?,
+            None => Vec::new(),
+        };
+        let off = filters::overrides(&refused);
+        let off = off.iter().map(|(k, v)| (k.as_os_str(), *v));
+        let forced = FORCED.iter().filter(|_| self.forced).map(|(k, v)| (OsStr::new(k), *v)).chain(off);
+        let own = self.settings.iter().map(|(k, v)| (k.as_os_str(), v.as_str()));
         let mut count = 0;
         for (key, value) in forced.chain(own) {
             env.set(format!("GIT_CONFIG_KEY_{count}"), key).set(format!("GIT_CONFIG_VALUE_{count}"), value);

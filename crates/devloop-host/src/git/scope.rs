@@ -33,6 +33,8 @@ pub enum Offence {
     Symlink,
     /// Another repository inside this one.
     Submodule,
+    /// The repository has a content filter for it that the host does not run.
+    Filtered,
     /// A name that cannot be a plain relative path.
     BadName,
 }
@@ -45,6 +47,10 @@ impl fmt::Display for Offence {
             Offence::Reserved => "belongs to git or to the loop",
             Offence::Symlink => "is a symbolic link",
             Offence::Submodule => "is a repository of its own",
+            Offence::Filtered => {
+                "goes through a content filter that nobody allowed; to allow it: \
+                 git config --global --add devloop.filter NAME"
+            }
             Offence::BadName => "is not a plain relative path",
         })
     }

@@ -90,6 +90,9 @@ impl ChildEnv {
         env.set("GIT_ASKPASS", "false");
         env.set("GIT_ADVICE", "0");
         env.set("GIT_LITERAL_PATHSPECS", "1");
+        // Nothing is fetched behind anybody's back: a transport is a program that the repository chooses.
+        env.set("GIT_NO_LAZY_FETCH", "1");
+        env.set("GIT_ALLOW_PROTOCOL", "none");
         env
     }
 

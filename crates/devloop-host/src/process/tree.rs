@@ -66,18 +66,30 @@ pub fn is_alive(id: ProcessId) -> bool {
     read_stat(id.pid).is_some_and(|stat| stat.id == id && !stat.zombie)
 }
 
+/// The marker of every process but this one, as far as its environment may be read.
+fn markers() -> impl Iterator<Item = (i32, Vec<u8>)> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let marker = |pid: i32| {
+        let path = PathBuf::from(format!("/proc/{pid}/environ"));
+        let bytes = files::read_kernel(&path, ENVIRON_MAX_BYTES).ok()?;
+        let start = format!("{MARKER_VAR}=");
+        let found = bytes.split(|b| *b == 0).find_map(|var| var.strip_prefix(start.as_bytes()))?;
+        Some((pid, found.to_vec()))
+    };
+    files::list_pids().into_iter().filter(move |pid| *pid != own).filter_map(marker)
+}
+
+/// The markers that start like this and that some process carries, each once.
+pub fn markers_with(start: &str) -> BTreeSet<String> {
+    let texts = markers().filter_map(|(_, marker)| String::from_utf8(marker).ok());
+    texts.filter(|marker| marker.starts_with(start)).collect()
+}
+
 /// Every live process whose environment carries the marker, this process excepted.
 pub fn find_by_marker(marker: &str) -> Vec<ProcessId> {
-    let entry = format!("{MARKER_VAR}={marker}");
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    let carries = |pid: i32| {
-        let path = PathBuf::from(format!("/proc/{pid}/environ"));
-        files::read_kernel(&path, ENVIRON_MAX_BYTES)
-            .is_ok_and(|bytes| bytes.split(|b| *b == 0).any(|var| var == entry.as_bytes()))
-    };
-    files::list_pids()
-        .into_iter()
-        .filter(|pid| *pid != own && carries(*pid))
+    markers()
+        .filter(|(_, found)| found == marker.as_bytes())
+        .map(|(pid, _)| pid)
         .filter_map(read_stat)
         .filter(|stat| !stat.zombie)
         .map(|stat| stat.id)

@@ -277,6 +277,7 @@ fn write_group(disk: &Disk, writer: &File, open: &Open, bytes: &[u8]) -> io::Res
     }
     disk.write(Point::JournalWrite, writer, bytes)?;
     disk.sync(Point::JournalSync, writer)?;
+    disk.passed(Point::JournalSynced);
     Ok(writer.metadata()?.modified().ok())
 }
 

@@ -30,11 +30,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::disk::{self, Disk, FileId, Point};
+use super::disk::{self, Disk, FileId};
 use super::error::{Holder, LockName, StoreError, StoreResult};
 use super::identity::Identity;
 use super::layout::{Armed, UserFolder};
 use super::owner_record::{OwnerRecord, read_record, read_start, write_record};
+use super::points::Point;
 
 /// Pause between two tries, in milliseconds.
 const POLL_FLOOR_MS: u64 = 20;
@@ -186,6 +187,7 @@ impl OwnerGuard {
 
 impl Drop for OwnerGuard {
     fn drop(&mut self) {
+        self.locks.disk.passed(Point::OwnerRelease);
         if self.verify().is_ok() {
             let left = OwnerRecord { released: true, ..self.record.clone() };
             // Nobody can act on a failure here; the lock is released either way.
@@ -199,6 +201,12 @@ impl Drop for OwnerGuard {
 pub struct LockGuard<'a> {
     held: Held,
     locks: &'a Locks,
+}
+
+impl Drop for LockGuard<'_> {
+    fn drop(&mut self) {
+        self.locks.disk.passed(Point::LockRelease);
+    }
 }
 
 impl LockGuard<'_> {

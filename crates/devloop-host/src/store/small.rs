@@ -10,8 +10,10 @@ use super::layout::Armed;
 
 const VOLATILE: Replace =
     Replace { write: Point::SmallWrite, rename: Point::SmallWrite, keep: Keep::Renamed };
-const DURABLE: Replace =
-    Replace { write: Point::SmallWrite, rename: Point::SmallWrite, keep: Keep::Synced(Point::SmallWrite) };
+const REPORT: Replace =
+    Replace { write: Point::ReportWrite, rename: Point::ReportRename, keep: Keep::Synced(Point::ReportSync) };
+const RUN: Replace =
+    Replace { write: Point::RunWrite, rename: Point::RunRename, keep: Keep::Synced(Point::RunSync) };
 
 /// Writes BUDGET.json, the limits in force.
 pub fn write_budget(disk: &Disk, armed: &Armed, json: &[u8]) -> StoreResult<()> {
@@ -44,7 +46,7 @@ fn write_prose(disk: &Disk, path: &Path, text: &str) -> StoreResult<()> {
 pub fn park_report(disk: &Disk, armed: &Armed, name: &str, json: &[u8]) -> StoreResult<PathBuf> {
     let path = child(&armed.inbox(), name, "json")?;
     disk::ensure_folder(&armed.inbox())?;
-    disk.replace(&path, json, DURABLE)?;
+    disk.replace(&path, json, REPORT)?;
     Ok(path)
 }
 
@@ -62,7 +64,7 @@ pub fn unpark_report(armed: &Armed, name: &str) -> StoreResult<()> {
 pub fn write_run(disk: &Disk, armed: &Armed, name: &str, json: &[u8]) -> StoreResult<()> {
     let path = child(&armed.runs(), name, "json")?;
     disk::ensure_folder(&armed.runs())?;
-    disk.replace(&path, json, DURABLE)
+    disk.replace(&path, json, RUN)
 }
 
 /// The run record of a dispatch. `None` when none was written.

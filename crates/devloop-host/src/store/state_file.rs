@@ -92,7 +92,9 @@ impl StateFile {
         lock.require(&self.armed)?;
         let keep = if durable { Keep::Synced(Point::StateSync) } else { Keep::Rebuilt };
         let how = Replace { write: Point::StateWrite, rename: Point::StateRename, keep };
-        self.disk.replace(&self.armed.state(), bytes, how)
+        self.disk.replace(&self.armed.state(), bytes, how)?;
+        self.disk.passed(Point::StateRenamed);
+        Ok(())
     }
 
     /// Moves an unusable file into `aside/` so that a rebuilt one does not destroy it. The new path; `None`

@@ -3,6 +3,7 @@
 use std::fs;
 
 use devloop_core::effect::{Effect, Job, Start};
+use devloop_core::ids::Branch;
 use devloop_core::report::{FailureClass, Outcome};
 use devloop_core::review::Verdict;
 use devloop_core::units::UsdMicros;
@@ -58,8 +59,12 @@ fn a_task_is_planned_worked_committed_reviewed_and_merged() {
     assert_eq!(ground.git(&["status", "--porcelain"]), "");
     assert_eq!(ground.inbox().len(), 5, "every report lies in the inbox until it is settled");
     let (root, repo) = (ground.root.clone(), ground.repo.clone());
+    let branch = || repo.resolve("refs/heads/devloop/greet").unwrap();
+    assert_eq!(branch(), Some(head), "it stays until the end of its task is recorded");
+    let target = Branch::parse("work").unwrap();
+    ground.performer.clear_leftovers(Vec::new(), vec![contract.task.clone()], Some(target));
     ground.performer.shutdown(60_000);
-    assert_eq!(repo.resolve("refs/heads/devloop/greet").unwrap(), None, "a merged branch goes");
+    assert_eq!(branch(), None, "then a merged branch goes, and the worktree that had it");
     assert!(!root.join("stray.txt").exists());
 }
 

@@ -114,8 +114,9 @@ fn killed_at_every_point_of_commits_and_segment_starts() {
         acknowledged = check_after_death(&project, acknowledged, &at);
         points.insert(at);
     }
-    let expect = "ArchiveRename ArchiveWrite FolderSync JournalSync JournalWrite Lock SegmentRename \
-                  SegmentSync SegmentWrite StateRename StateSync StateWrite";
+    let expect = "ArchiveRename ArchiveWrite FolderSync JournalSync JournalSynced JournalWrite Lock \
+                  LockRelease SegmentRename SegmentSync SegmentWrite StateRename StateRenamed StateSync \
+                  StateWrite";
     assert_eq!(points.into_iter().collect::<Vec<_>>().join(" "), expect);
     assert!(acknowledged > 100);
 }
