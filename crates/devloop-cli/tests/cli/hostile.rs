@@ -268,3 +268,51 @@ fn a_night_in_a_hostile_repository_fires_nothing_and_changes_nothing_else() {
     let doctor = verb(&["doctor", root]).out;
     assert!(doctor.contains("devloop.filter"), "{doctor}");
 }
+
+/// A filter runs when the operator's own settings name it, and only then; what it does is then done
+/// everywhere.
+#[test]
+fn a_content_filter_runs_only_by_leave_of_the_operator() {
+    let bench = Bench::new();
+    let root = bench.repo("project");
+    let text = root.to_str().unwrap();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+        fs::write(root.join(name), text).unwrap();
+    };
+    bench.git(&root, &["config", "filter.up.clean", "tr a-z A-Z"]);
+    bench.git(&root, &["config", "filter.up.smudge", "tr A-Z a-z"]);
+    bench.git(&root, &["config", "filter.up.required", "true"]);
+    write(".gitattributes", "*.txt filter=up\n");
+    write("old.txt", "old\n");
+    bench.git(&root, &["add", "."]);
+    bench.git(&root, &["commit", "--quiet", "-m", "two"]);
+    write(".devloop/GOAL.md", "# Goal\n\nWrite new.txt.\n");
+    let config = json!({ "agentBackend": "scripted", "tickIntervalMs": 500,
+        "scripted": { "script": ".devloop/script.json", "reserveUsd": 0.05 } });
+    write(".devloop/config.json", &config.to_string());
+    let task = json!({ "id": "text", "title": "Write", "tier": "T1", "risk": "low", "dependsOn": [],
+        "allowedPaths": ["new.txt"], "acceptance": ["a"], "estimate": { "lines": 1, "files": 1 } });
+    let script = json!({ "version": 1, "rules": [
+        { "role": "plan", "result": { "plan": [task] } },
+        { "role": "work", "edits": [{ "path": "new.txt", "content": "new\n" }],
+          "result": { "work": "completed" } },
+        { "role": "review", "result": { "review": "pass" } },
+    ] });
+    write(".devloop/script.json", &script.to_string());
+
+    bench.devloop(&["run", text, "--until-idle"]);
+    let status = bench.verb("status", &root);
+    assert!(status.out.contains("task/text:scope_violation"), "{}", status.out);
+    assert!(status.out.contains("new.txt"), "{}", status.out);
+    fs::write(bench.path("home/.gitconfig"), "[devloop]\n\tfilter = up\n").unwrap();
+    let answered = bench.devloop(&["answer", "retry", text]);
+    assert_eq!(answered.code, 0, "{answered:?}");
+    bench.devloop(&["run", text, "--until-idle"]);
+    let (_, view) = bench.status(&root);
+    assert_eq!(view["phase"], "complete", "{view:#}");
+    let blob =
+        ran(bench.command("git").args(["-C", text, "cat-file", "blob", "work:new.txt"]).output().unwrap());
+    assert_eq!(blob.out, "NEW\n", "it was cleaned on its way in");
+    assert_eq!(fs::read_to_string(root.join("new.txt")).unwrap(), "new\n", "and smudged on its way out");
+}
