@@ -8,6 +8,7 @@ mod config_adapters;
 pub mod config_doc;
 mod config_fields;
 mod config_judge;
+pub mod config_overlay;
 mod config_read;
 mod config_routes;
 #[cfg(feature = "schema")]

@@ -7,6 +7,7 @@ const CORE: &str = "devloop-core";
 const WIRE: &str = "devloop-wire";
 const GUEST: &str = "devloop-guest";
 const TESTKIT: &str = "devloop-testkit";
+const WHATIF: &str = "devloop-whatif";
 
 /// The arrows between our own packages that a build or a run may use; tests may use more (not the guest).
 const ARROWS: &[(&str, &[&str])] = &[
@@ -15,10 +16,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("devloop-bridge", &[CORE, WIRE]),
     (GUEST, &[CORE, WIRE, "devloop-bridge"]),
     ("devloop-component", &[]),
-    ("devloop-host", &[CORE, WIRE, "devloop-bridge", "devloop-component"]),
+    (WHATIF, &[CORE, WIRE]),
+    ("devloop-host", &[CORE, WIRE, "devloop-bridge", "devloop-component", WHATIF]),
     ("devloop-node", &[CORE, WIRE, "devloop-host"]),
     ("devloop-cli", &[CORE, WIRE, "devloop-host"]),
-    ("devloop-web", &[CORE, WIRE]),
+    ("devloop-web", &[CORE, WIRE, WHATIF]),
     (TESTKIT, &[CORE, WIRE, "devloop-host"]),
     // The guest's bytes are made by the xtask, so it can need nothing that embeds them.
     ("xtask", &[CORE, WIRE, "devloop-bridge"]),
