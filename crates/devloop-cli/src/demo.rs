@@ -1,6 +1,7 @@
 //! `devloop demo`: a whole night in front of your eyes, in a sample repository or in yours. It answers
 //! questions only in the sample, and only by pasting the command that was printed.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
@@ -23,6 +24,8 @@ use crate::{init, place, say, status, wish};
 const MAX_PASTED: usize = 8;
 /// What an unarmed repository of yours is armed with.
 const GOAL: &str = "See what DevLoop would do in this repository.";
+/// An example for `replay --with`: less than the sample's cap, which trips once and is allowed.
+const LESS_MONEY: &str = "{\n  \"budget\": { \"maxCostUsdPerGoal\": 0.15 }\n}\n";
 /// Its configuration: nothing is dispatched.
 const CONFIG: &str = "{\n  \"agentBackend\": \"noop\"\n}\n";
 
@@ -104,6 +107,7 @@ fn sample() -> Outcome {
     }
     summary(&root, &view)?;
     left_open(&view, &sample);
+    another_budget(&root, &sample)?;
     let as_meant = view.phase == "complete" || view.questions.iter().any(is_left_to_you);
     if as_meant {
         return Ok(FINE);
@@ -210,6 +214,18 @@ fn summary(root: &Path, view: &View) -> Result<(), HostError> {
 fn commits(root: &Path, view: &View) -> Result<Vec<String>, HostError> {
     let Some(target) = &view.target else { return Ok(Vec::new()) };
     doctor::log(root, target).map_err(|error| place::about(error, root))
+}
+
+/// Ends with a question that the recording can answer: what less money would have made of this night.
+fn another_budget(root: &Path, sample: &Sample) -> Result<(), HostError> {
+    let policy = sample.home.join("less-money.json");
+    let written = || files::create_private(&policy)?.write_all(LESS_MONEY.as_bytes());
+    written().map_err(|source| HostError::io(&policy, "write the example policy", source))?;
+    let argv = ["devloop", "replay", &root.to_string_lossy(), "--with", &policy.to_string_lossy()];
+    say::line("");
+    say::line("What would have become of this night with less money? The recording knows:");
+    say::line(format_args!("  {}", say::command(&argv.map(str::to_owned))));
+    Ok(())
 }
 
 /// The question that stays, whole, with the commands that answer it.

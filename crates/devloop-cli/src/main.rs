@@ -20,6 +20,7 @@ mod say;
 mod status;
 mod task;
 mod tick;
+mod what_if;
 mod wish;
 
 use std::process::ExitCode;

@@ -1,22 +1,22 @@
 //! `devloop replay`: runs the recorded journal and trace again and says whether they hold. It only reads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use devloop_host::error::{ErrorKind, HostError};
-use devloop_host::replay::{self, Core, Engine, JournalReport, TraceReport};
+use devloop_host::replay::{self, Core, Divergence, Engine, JournalReport, Recording, Replayed, TraceReport};
 use devloop_host::store::layout;
-use serde_json::json;
 
 use crate::cli::{FINE, Form, NEEDS_A_PERSON, Outcome};
 use crate::picture::count;
 use crate::place::{self, Root};
-use crate::say;
+use crate::{say, what_if};
 
 /// Runs the recorded journal and trace through the component and verifies them
 #[derive(Clone, Debug, Args)]
 pub struct Replay {
-    /// The project, or a journal file; without it the repository around the current folder
+    /// The project; or one file: a segment of its journal (also a compressed one of .devloop/journal/), a
+    /// trace, or a single recorded decision. Without it the repository around the current folder
     #[arg(value_name = "ROOT|FILE")]
     pub what: Option<PathBuf>,
     /// Run the core without a sandbox instead of the component
@@ -25,6 +25,10 @@ pub struct Replay {
     /// Run the component in this file
     #[arg(long, value_name = "FILE")]
     pub component: Option<PathBuf>,
+    /// Decide the last goal again under other limits, routes, prices or slots: keys of a configuration in a
+    /// JSON file, laid over the recorded policy. The answer states what was drawn from the recording, and how
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "component"])]
+    pub with: Option<PathBuf>,
     #[command(flatten)]
     pub form: Form,
 }
@@ -32,53 +36,60 @@ pub struct Replay {
 /// Performs the verb.
 ///
 /// # Errors
-/// Integrity where the journal does not hold.
+/// Integrity where a line cannot be believed; User or Config for what is no recording.
 pub fn perform(verb: &Replay) -> Outcome {
+    let what = Root { root: verb.what.clone() }.folder()?;
+    let is_file = devloop_host::files::stamp(&what).is_some_and(|stamp| !stamp.folder && !stamp.symlink);
+    let armed = || layout::require_armed(&what).map_err(|error| place::about(error.into(), &what));
+    if let Some(policy) = &verb.with {
+        return if is_file {
+            what_if::answer(Recording::File(&what), policy, verb.form)
+        } else {
+            let armed = armed()?;
+            let answer = what_if::answer(Recording::Project(&armed), policy, verb.form);
+            answer.map_err(|error| place::about(error, armed.root()))
+        };
+    }
     let engine = match (&verb.component, verb.native) {
         (Some(path), _) => Engine::File(path),
         (None, true) => Engine::Native,
         (None, false) => Engine::Embedded,
     };
     let mut core = Core::load(engine)?;
-    let what = Root { root: verb.what.clone() }.folder()?;
-    if devloop_host::files::stamp(&what).is_some_and(|stamp| !stamp.folder && !stamp.symlink) {
-        let report = replay::journal_file(&what, &mut core)?.ok_or_else(|| nothing(&what))?;
-        return tell(&report, None, verb.form);
+    if is_file {
+        let found = replay::file(&what, &mut core)?.ok_or_else(|| nothing(&what))?;
+        return tell(&found, verb.form);
     }
-    let armed = layout::require_armed(&what).map_err(|error| place::about(error.into(), &what))?;
+    let armed = armed()?;
     let about = |error| place::about(error, armed.root());
     let journal = replay::journal(&armed, &mut core).map_err(about)?.ok_or_else(|| nothing(armed.root()))?;
     let trace = replay::retrace(&armed, &mut core).map_err(about)?;
-    tell(&journal, Some(&trace), verb.form)
+    tell(&Replayed { journal: Some(journal), trace: Some(trace) }, verb.form)
 }
 
-fn nothing(path: &std::path::Path) -> HostError {
+fn nothing(path: &Path) -> HostError {
     let run = ["devloop".to_owned(), "run".to_owned(), path.to_string_lossy().into_owned()];
     HostError::new(ErrorKind::Config, "nothing was recorded yet").at(path).hint(run)
 }
 
-fn tell(journal: &JournalReport, trace: Option<&TraceReport>, form: Form) -> Outcome {
-    let diverged = trace.is_some_and(|trace| trace.divergence.is_some());
+fn tell(found: &Replayed, form: Form) -> Outcome {
     if form.json {
-        say::json(&json!({ "journal": journal, "trace": trace }));
+        say::json(&serde_json::json!(found));
     } else {
-        for line in journal_lines(journal) {
-            say::line(line);
-        }
-        if let Some(trace) = trace {
-            trace_lines(trace).into_iter().for_each(say::line);
-        }
+        found.journal.iter().flat_map(journal_lines).for_each(say::line);
+        found.trace.iter().flat_map(trace_lines).for_each(say::line);
     }
-    Ok(if diverged { NEEDS_A_PERSON } else { FINE })
+    Ok(if found.divergence().is_some() { NEEDS_A_PERSON } else { FINE })
 }
 
 /// The journal's report in words.
 #[must_use]
 pub fn journal_lines(report: &JournalReport) -> Vec<String> {
     let whole = if report.complete { "from the very start" } else { "older segments are gone" };
+    let verified = if report.divergence.is_none() { "verified" } else { "contradicted" };
     let mut lines = vec![
         format!(
-            "journal verified by replay in {}: {}, {}, digest {}",
+            "journal {verified} by replay in {}: {}, {}, digest {}",
             report.core,
             count(report.lines, "line"),
             count(report.events, "event"),
@@ -96,25 +107,62 @@ pub fn journal_lines(report: &JournalReport) -> Vec<String> {
         let n = count(report.digests_of_other_cores, "snapshot");
         lines.push(format!("  {n} of another core: chained and folded, digests not compared"));
     }
+    if report.torn_bytes > 0 {
+        lines.push(format!(
+            "  the last line was not written to its end: {} bytes left out",
+            report.torn_bytes
+        ));
+    }
+    lines.extend(report.divergence.iter().flat_map(divergence_lines));
     lines
 }
 
 fn trace_lines(report: &TraceReport) -> Vec<String> {
     let mut lines = match report.covers {
         Some((from, to)) => vec![format!(
-            "trace: {} decided again, {} compared, revisions {from} to {to}",
+            "trace: {} decided again by {}, {} compared, revisions {from} to {to}",
             count(report.inputs, "input"),
+            report.core,
             count(report.decisions, "decision")
         )],
         None => vec!["trace: nothing to decide again".to_owned()],
     };
+    if report.digests_of_other_cores > 0 {
+        let n = count(report.digests_of_other_cores, "digest");
+        lines.push(format!("  {n} of another core: decisions compared, digests not"));
+    }
+    if report.skipped > 0 {
+        let n = count(report.skipped, "input");
+        lines.push(format!("  {n} left out: the revisions before are in no trace"));
+    }
+    if report.torn_bytes > 0 {
+        lines.push(format!(
+            "  the last line was not written to its end: {} bytes left out",
+            report.torn_bytes
+        ));
+    }
     match &report.divergence {
         None => lines.push("  no difference".into()),
-        Some(found) => {
-            lines.push(format!("  first difference at revision {}: {}", found.revision, found.field));
-            lines.push(format!("    recorded: {}", found.recorded));
-            lines.push(format!("    replayed: {}", found.replayed));
-        }
+        Some(found) => lines.extend(divergence_lines(found)),
+    }
+    lines
+}
+
+/// The first difference, field by field.
+fn divergence_lines(found: &Divergence) -> Vec<String> {
+    let mut lines = vec![format!(
+        "  first difference at revision {} ({} line {}):",
+        found.revision,
+        found.file.display(),
+        found.line
+    )];
+    for field in &found.fields {
+        lines.push(format!("    {}", field.path));
+        lines.push(format!("      recorded: {}", field.recorded));
+        lines.push(format!("      replayed: {}", field.replayed));
+    }
+    if found.more > 0 {
+        lines.push(format!("    and {}", count(found.more, "more field")));
     }
     lines
 }

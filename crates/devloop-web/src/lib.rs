@@ -9,6 +9,18 @@ use devloop_core::state::LoopState;
 use devloop_wire::{policy_doc, state_doc};
 use wasm_bindgen::prelude::wasm_bindgen;
 
+/// What a recorded night would have been: the lines of a trace, and keys of a configuration laid over the
+/// recorded policy, both text. Returns the answer as JSON text, the same that `devloop replay --with` prints.
+///
+/// # Errors
+/// One sentence: every fault of the policy, or why the trace cannot be decided again.
+#[wasm_bindgen]
+pub fn what_if(trace: &str, policy: &str) -> Result<String, String> {
+    let lines = devloop_whatif::lines_of(trace.as_bytes());
+    let found = devloop_whatif::what_if(lines, policy.as_bytes()).map_err(|refused| refused.to_string())?;
+    serde_json::to_string(&found).map_err(|error| error.to_string())
+}
+
 /// A loop in a page.
 #[wasm_bindgen]
 #[derive(Debug)]
@@ -78,6 +90,18 @@ mod tests {
     use super::*;
     use devloop_core::policy::Backend;
     use devloop_testkit::world::{World, policy, two};
+
+    #[test]
+    fn a_page_asks_what_another_budget_would_have_led_to() {
+        let mut night = devloop_testkit::night::Night::new(World::new(two(), policy(Backend::Scripted)));
+        night.run();
+        let trace = String::from_utf8(night.trace()).expect("JSON is UTF-8");
+        let answer = what_if(&trace, r#"{"budget":{"maxCostUsdPerGoal":0.15}}"#).expect("an answer");
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert_eq!(answer["recorded"]["merged"], 2);
+        assert_eq!(answer["what_if"]["open"], serde_json::json!(["loop:goal_cost_cap"]));
+        assert!(what_if(&trace, "{").is_err() && what_if("", "{}").is_err());
+    }
 
     #[test]
     fn a_page_walks_through_a_night_as_the_core_does() {

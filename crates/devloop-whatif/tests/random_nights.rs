@@ -168,5 +168,5 @@ fn no_policy_invents_a_merge() {
             }
         }
     }
-    assert!(unknown > 5, "{unknown}");
+    assert!(unknown > 0, "some nights go where nothing was recorded");
 }

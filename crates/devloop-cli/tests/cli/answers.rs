@@ -82,12 +82,39 @@ fn every_printed_command_is_accepted_through_a_whole_night() {
     let replayed = bench.devloop(&["replay", shown]);
     assert_eq!(replayed.code, 0, "{replayed:?}");
     assert!(replayed.out.contains("no difference"), "{}", replayed.out);
+    what_if_is_the_night_itself_until_something_differs(&bench, &root);
     assert_eq!(bench.verb("doctor", &root).code, 0);
     change_the_trace(&bench, &root);
 
     let next = bench.verb("next", &root);
     assert_eq!(next.code, 0, "{next:?}");
     assert_ne!(bench.status(&root).1["phase"].as_str(), Some("complete"));
+}
+
+/// The real night, its commands by other processes included, comes out of the drawing line by line; under a
+/// lower cap it stops earlier.
+fn what_if_is_the_night_itself_until_something_differs(bench: &Bench, root: &Path) {
+    let ask = |overlay: &str| {
+        let policy = bench.path("policy.json");
+        std::fs::write(&policy, overlay).unwrap();
+        bench.devloop(&["replay", root.to_str().unwrap(), "--with", policy.to_str().unwrap(), "--json"])
+    };
+    let json = |overlay: &str| -> serde_json::Value {
+        let ran = ask(overlay);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        serde_json::from_str(&ran.out).unwrap()
+    };
+    let same = json("{}");
+    assert_eq!(same["control"], serde_json::Value::Null, "{same:#}");
+    assert_eq!(same["parting"], serde_json::Value::Null, "{same:#}");
+    assert_eq!(same["what_if"], same["recorded"]);
+    assert_eq!(same["drawn"]["unknown"], serde_json::json!([]));
+    let less = json(r#"{"budget":{"maxCostUsdPerGoal":0.1}}"#);
+    assert!(less["what_if"]["attempts"].as_u64() < less["recorded"]["attempts"].as_u64(), "{less:#}");
+    assert!(less["parting"]["revision"].as_u64() > Some(0), "{less:#}");
+    let refused = ask(r#"{"budget":{"maxCostUsdPerGaol":1}}"#);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.out.contains("did you mean maxCostUsdPerGoal?"), "{}", refused.out);
 }
 
 /// A decision that was recorded otherwise is found and named, field by field.

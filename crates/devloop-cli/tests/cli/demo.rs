@@ -26,6 +26,11 @@ fn the_demo_runs_a_night_and_proves_it() {
     }
     let commands: Vec<&str> =
         ran.out.lines().map(str::trim).filter(|line| line.starts_with(PROGRAM)).collect();
+    let what_if = bench.sh(commands.iter().find(|line| line.contains(" replay ")).unwrap());
+    assert_eq!(what_if.code, 0, "{what_if:?}");
+    for part in ["First difference: revision", "questions asked", "comes out, line by line", "The rule:"] {
+        assert!(what_if.out.contains(part), "no {part:?} in {}", what_if.out);
+    }
     let drop = commands.iter().find(|line| line.contains(" answer drop ")).unwrap();
     assert_eq!(bench.sh(drop).code, 0, "the question that is left can be answered by pasting");
     let run = ran.out.lines().map(str::trim).find(|line| line.starts_with("env ")).unwrap();

@@ -92,6 +92,7 @@ fn night(seed: u64) {
     assert_eq!(merged.len(), done, "every merged task is in the target: {view:#}");
 
     assert_eq!(bench.verb("replay", &root).code, 0, "the journal proves itself");
+    a_what_if_reproduces_it(&bench, &root);
     let left = |args: &[&str]| git(&bench, &root, args);
     assert_eq!(left(&["status", "--porcelain"]), "", "the checkout is clean");
     assert_eq!(left(&["worktree", "list"]).lines().count(), 1, "no worktree is left");
@@ -99,4 +100,15 @@ fn night(seed: u64) {
     assert!(view["running"].as_array().unwrap().is_empty());
     let doctor = bench.verb("doctor", &root);
     assert_eq!(doctor.code, 0, "{}", doctor.out);
+}
+
+/// The night with its crashes comes out of the drawing again.
+fn a_what_if_reproduces_it(bench: &Bench, root: &Path) {
+    let policy = bench.path("policy.json");
+    std::fs::write(&policy, "{}").unwrap();
+    let ran = bench.devloop(&["replay", root.to_str().unwrap(), "--with", policy.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for part in ["Nothing differs.", "the recorded night comes out, line by line", "0 unknown"] {
+        assert!(ran.out.contains(part), "no {part:?} in {}", ran.out);
+    }
 }

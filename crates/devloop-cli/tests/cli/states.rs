@@ -119,6 +119,49 @@ fn replay_finds_a_journal_and_a_trace_that_were_changed() {
     assert!(bad.err.contains("chain"), "{}", bad.err);
 }
 
+/// A component with a section of its own decides the same and has another digest; one that is no core, or
+/// that runs wild, ends with a sentence.
+#[test]
+fn another_component_replays_the_same_night() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let with = |name: &str, bytes: &[u8]| {
+        let file = bench.path(name);
+        fs::write(&file, bytes).unwrap();
+        bench.devloop(&["replay", root.to_str().unwrap(), "--component", file.to_str().unwrap()])
+    };
+    let own = with("own.wasm", devloop_component::CORE_WASM);
+    assert_eq!(own.code, 0, "{own:?}");
+    assert!(!own.out.contains("of another core") && own.out.contains("no difference"), "{}", own.out);
+    let named: &[u8] = &[0, 6, 4, b'n', b'o', b't', b'e', b'x'];
+    let other = with("other.wasm", &[devloop_component::CORE_WASM, named].concat());
+    assert_eq!(other.code, 0, "{other:?}");
+    assert!(other.out.contains("of another core") && other.out.contains("no difference"), "{}", other.out);
+    let none = with("none.wasm", b"(module)");
+    assert_eq!(none.code, 2, "{none:?}");
+    assert!(none.err.contains("this file is no core") && none.err.contains("replay --help"), "{}", none.err);
+}
+
+#[test]
+fn files_that_are_no_recording_are_refused_with_a_sentence() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let check = |name: &str, says: &str| {
+        let file = root.join(".devloop").join(name);
+        let ran = bench.devloop(&["replay", file.to_str().unwrap()]);
+        assert_eq!(ran.code, 2, "{name}: {ran:?}");
+        assert!(ran.err.contains(says), "{name}: {}", ran.err);
+        assert!(ran.err.contains(&format!("{PROGRAM} status {}", root.display())), "{name}: {}", ran.err);
+    };
+    check("STATE.json", "it is a state");
+    check("config.json", "it is a configuration");
+    check("GOAL.md", "no JSON object");
+    let trace = root.join(".devloop/TRACE.jsonl");
+    let ran = bench.devloop(&["replay", trace.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("no difference"), "{}", ran.out);
+}
+
 #[test]
 fn doctor_names_what_belongs_to_nobody_and_what_is_missing() {
     let bench = Bench::new();
