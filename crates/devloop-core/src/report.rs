@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::ids::{DispatchId, Oid};
 use crate::plan::PlannedTask;
 use crate::review::Review;
-use crate::units::{Tokens, UsdMicros, WallMs};
+use crate::units::{MAX_NUMBER, Tokens, UsdMicros, WallMs};
 
 data! {
     /// The end of one operation. May arrive late, twice or for a lease that is gone.
@@ -214,6 +214,21 @@ data! {
         NetworkDown,
         /// The machine: disk, descriptors, permissions.
         Machine,
+    }
+}
+
+impl Usage {
+    /// The same with every number at most [`MAX_NUMBER`]: what the ledger and a document can hold.
+    #[must_use]
+    pub fn bounded(self) -> Usage {
+        let tokens = Tokens {
+            input_uncached: self.tokens.input_uncached.min(MAX_NUMBER),
+            cache_read: self.tokens.cache_read.min(MAX_NUMBER),
+            cache_write: self.tokens.cache_write.min(MAX_NUMBER),
+            output: self.tokens.output.min(MAX_NUMBER),
+            reasoning: self.tokens.reasoning.min(MAX_NUMBER),
+        };
+        Usage { tokens, cost: self.cost.map(|cost| UsdMicros(cost.0.min(MAX_NUMBER))) }
     }
 }
 

@@ -113,7 +113,7 @@ fn every_report_of_a_running_dispatch_under_every_policy() {
 #[test]
 fn every_report_of_a_running_dispatch_at_every_position_of_every_circuit() {
     let mut combinations = 0;
-    let usage: Option<Usage> = every::usages().pop().flatten();
+    let usage: Option<Usage> = every::usages()[3];
     for place in places() {
         for phase in phases() {
             let Some(plain) = scene::scene(&place, &phase, CALM) else { continue };

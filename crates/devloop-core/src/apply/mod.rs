@@ -16,7 +16,7 @@ use crate::state::{
     Planning, RouteState, Target,
 };
 use crate::task::{Stage, Task};
-use crate::units::{Day, MAX_NUMBER};
+use crate::units::{Day, MAX_NUMBER, Map};
 
 pub use lease::MAX_UNATTRIBUTED;
 
@@ -237,7 +237,12 @@ fn archive(state: &mut LoopState) {
         sum.tokens = sum.tokens.saturating_add(entry.tokens.total()).min(MAX_NUMBER);
     }
     state.ledger.entries = kept.into_iter().collect();
-    state.ledger.unattributed.retain(|_, u| u.day == day);
+    let (kept, old): (Map<_, _>, Map<_, _>) =
+        core::mem::take(&mut state.ledger.unattributed).into_iter().partition(|(_, usage)| usage.day == day);
+    for usage in old.into_values() {
+        state.ledger.archived.spent = state.ledger.archived.spent.plus(usage.amount.0);
+    }
+    state.ledger.unattributed = kept;
     state.grants.retain(|g| matches!(g.scope, GrantScope::Day(_) | GrantScope::Session(_)));
     state.tasks = crate::state::Tasks::default();
     state.holds.retain(|h| matches!(h.subject, Subject::Route(_)));

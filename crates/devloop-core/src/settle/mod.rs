@@ -14,10 +14,10 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::hold::{HoldKey, HoldKind, Subject};
 use crate::ids::DispatchId;
-use crate::ledger::Certainty;
+use crate::ledger::{Certainty, Entry};
 use crate::observation::Observation;
 use crate::reason::Reason;
-use crate::report::{CheckOutcome, FailureClass, Outcome, Report};
+use crate::report::{CheckOutcome, FailureClass, Outcome, Report, Usage};
 use crate::state::{Lease, Op};
 use crate::task::{ResumeTo, Task};
 use crate::units::UsdMicros;
@@ -50,20 +50,20 @@ fn late(view: &View<'_>, report: &Report) -> Option<Decision> {
 /// What a report adds to the ledger: on its dispatch, or under the name it gave when no such dispatch is
 /// booked, be it unknown, refused or put away. None when that is known already.
 fn booked(view: &View<'_>, report: &Report) -> Option<Event> {
-    let usage = report.usage.as_ref()?;
-    if view.state.ledger.entries.contains_key(&report.dispatch) {
-        return usage_event(view, report);
+    let usage = report.usage?.bounded();
+    if let Some(entry) = view.state.ledger.entries.get(&report.dispatch) {
+        return usage_event(view, report.dispatch, entry, usage);
     }
     let name = report.dispatch.to_string();
-    let known = view.state.ledger.unattributed.contains_key(&name);
     let (day, amount) = (view.state.clock.day, usage.cost.unwrap_or(UsdMicros(0)));
+    // Tokens alone are noted as nothing spent; the money may still come.
+    let known =
+        view.state.ledger.unattributed.get(&name).is_some_and(|kept| kept.amount.0 > 0 || amount.0 == 0);
     (!known).then_some(Event::UsageUnattributed { dispatch: name, day, amount })
 }
 
 /// The amount a report makes more certain, or the first tokens it tells of a dispatch that was silent.
-fn usage_event(view: &View<'_>, report: &Report) -> Option<Event> {
-    let entry = view.state.ledger.entries.get(&report.dispatch)?;
-    let usage = report.usage.as_ref()?;
+fn usage_event(view: &View<'_>, dispatch: DispatchId, entry: &Entry, usage: Usage) -> Option<Event> {
     let price = view.policy.routes.get(&entry.route).and_then(|route| route.price);
     let (amount, certainty) = match (usage.cost, price) {
         (Some(cost), _) => (cost, Certainty::Measured),
@@ -75,7 +75,7 @@ fn usage_event(view: &View<'_>, report: &Report) -> Option<Event> {
     let first_tokens = told && entry.tokens.total() == 0 && certainty == entry.certainty;
     // Money alone takes no tokens back.
     let tokens = if told { usage.tokens } else { entry.tokens };
-    let event = Event::UsageSettled { dispatch: report.dispatch, amount, certainty, tokens };
+    let event = Event::UsageSettled { dispatch, amount, certainty, tokens };
     (certainty > entry.certainty || (first_tokens && certainty == Certainty::Assumed)).then_some(event)
 }
 

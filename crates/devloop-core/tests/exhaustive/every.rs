@@ -135,7 +135,7 @@ pub fn outcomes(head: &Oid, other: &Oid, known: &str) -> Vec<Outcome> {
     })
 }
 
-/// What a backend may say about its use: nothing, tokens, money, both.
+/// What a backend may say about its use: nothing, tokens, money, both, more than there is.
 pub fn usages() -> Vec<Option<Usage>> {
     let tokens = Tokens { input_uncached: 1_000, output: 50, ..Tokens::default() };
     let cost = Some(UsdMicros(40_000));
@@ -144,6 +144,10 @@ pub fn usages() -> Vec<Option<Usage>> {
         Some(Usage { tokens, cost: None }),
         Some(Usage { tokens: Tokens::default(), cost }),
         Some(Usage { tokens, cost }),
+        Some(Usage {
+            tokens: Tokens { output: u64::MAX, cache_read: u64::MAX, ..tokens },
+            cost: Some(UsdMicros(u64::MAX)),
+        }),
     ]
 }
 

@@ -16,8 +16,9 @@ use devloop_core::obstacle::{Obstacle, Waker};
 use devloop_core::policy::Policy;
 use devloop_core::question::{offered, open_questions};
 use devloop_core::reason::{Reason, Refusal};
-use devloop_core::report::Report;
+use devloop_core::report::{Report, Usage};
 use devloop_core::state::{LoopState, Planning};
+use devloop_core::units::MAX_NUMBER;
 use devloop_core::wait::{obstacles, wakers};
 
 use super::every;
@@ -91,8 +92,9 @@ pub fn money_moves_forward(before: &LoopState, after: &LoopState, events: &[Even
     }
     let all = |state: &LoopState| {
         let entries = state.ledger.entries.values().filter(|e| e.certainty != Certainty::Reserved);
-        let foreign = state.ledger.unattributed.values().map(|u| u.amount.0).sum::<u64>();
-        entries.map(|e| e.amount.0).sum::<u64>() + foreign + state.ledger.archived.spent.0
+        let entries = entries.map(|e| u128::from(e.amount.0)).sum::<u128>();
+        let foreign = state.ledger.unattributed.values().map(|u| u128::from(u.amount.0)).sum::<u128>();
+        (entries + foreign + u128::from(state.ledger.archived.spent.0)).min(u128::from(MAX_NUMBER))
     };
     if archived {
         assert_eq!(all(before), all(after), "an archived goal keeps its sums");
@@ -129,7 +131,7 @@ pub fn tick(scene: &Scene) -> (LoopState, Reason) {
 
 /// When a tick is over everything that is to move has exactly one obstacle, every obstacle its waker, and the
 /// loop halts only for a person who is asked something that helps.
-fn rests(state: &LoopState, scene: &Scene, decision: &Decision) {
+pub fn rests(state: &LoopState, scene: &Scene, decision: &Decision) {
     let reason = &decision.reason;
     if !matches!(reason, Reason::Wait { .. } | Reason::Halted) {
         return;
@@ -196,7 +198,7 @@ pub fn answers(scene: &Scene) -> usize {
 
 /// What a report says of its use is in the ledger afterwards, whatever became of the rest of it.
 pub fn usage_is_kept(before: &LoopState, after: &LoopState, report: &Report) {
-    let Some(usage) = report.usage else { return };
+    let Some(usage) = report.usage.map(Usage::bounded) else { return };
     let id = &report.dispatch;
     let Some(old) = before.ledger.entries.get(id) else {
         let foreign = after.ledger.unattributed.get(&id.to_string());
