@@ -8,6 +8,7 @@ pub mod effects;
 pub mod error;
 pub mod files;
 pub mod git;
+mod lost;
 pub mod machine;
 pub mod observe;
 pub mod process;

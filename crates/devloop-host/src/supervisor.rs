@@ -27,7 +27,8 @@ use crate::effects::{EffectConfig, Performer, Setting};
 use crate::error::{ErrorKind, HostError};
 use crate::files;
 use crate::git::{Git, Repo};
-use crate::observe::{Observer, open_repo};
+use crate::lost::Lost;
+use crate::observe::{self, Observer, open_repo};
 use crate::scratch;
 use crate::session::Session;
 use crate::settings;
@@ -98,6 +99,12 @@ pub struct Supervisor {
     last: Option<TickReport>,
     /// How many tasks were done when branches were last cleared away.
     merged: usize,
+    /// Effects that are recorded and were not performed yet, because the disk failed in between.
+    pending: Vec<Effect>,
+    /// Leases of this process that nobody works on.
+    lost: Lost,
+    /// The ledger misses what an earlier beat recorded.
+    ledger_behind: bool,
     /// Why GOAL.md could not be used at the last look.
     goal_problem: Option<String>,
     _watch: Watch,
@@ -171,6 +178,9 @@ impl Supervisor {
             seen,
             last,
             merged,
+            pending: Vec::new(),
+            lost: Lost::default(),
+            ledger_behind: false,
             goal_problem: None,
             _watch: watch,
         })
@@ -183,10 +193,10 @@ impl Supervisor {
     pub fn tick(&mut self) -> Result<TickReport, HostError> {
         let decisions = self.decide()?;
         self.note_goal();
-        let effects: Vec<Effect> = decisions.iter().flat_map(|d| d.effects.iter().cloned()).collect();
+        self.pending.extend(decisions.iter().flat_map(|d| d.effects.iter().cloned()));
         let mut report = self.report(&decisions);
         self.owner.verify()?;
-        for effect in effects {
+        for effect in std::mem::take(&mut self.pending) {
             match effect {
                 Effect::Notify { text, .. } => report.notices.push(text),
                 Effect::Wake => {}
@@ -212,15 +222,34 @@ impl Supervisor {
         let mut ledger = guard.as_ref().map(|guard| Ledger::read(guard, &self.disk)).transpose()?;
         let others = ledger.as_ref().map(|ledger| shared::others(ledger, &self.armed, self.days()));
         let others = others.unwrap_or_default();
+        // Before the look: what ends in between is in the inbox by then.
+        let flying = self.performer.in_flight();
         let mut seen = self.observer().observe(&self.session.state(), others)?;
         self.told.complete(&mut seen.reports);
+        let state = self.session.state();
+        let me = observe::owner(self.owner.locks().me());
+        let known = |dispatch: &DispatchId| {
+            flying.contains(dispatch)
+                || self.pending.iter().any(|e| e.lease().is_some_and(|l| l.0 == *dispatch))
+        };
+        seen.reports.extend(self.lost.reports(&state, &me, &seen.reports, known));
         let by = format!("loop/{}", self.owner.locks().me().instance);
         let input = Input::Observation(seen.clone());
         let decided = self.session.run(&lock, &input, &by)?;
-        if let (true, Some(ledger), Some(guard)) = (decided.changed, &mut ledger, &guard) {
+        if let (true, Some(ledger), Some(guard)) =
+            (decided.changed || self.ledger_behind, &mut ledger, &guard)
+        {
             let state = self.session.state();
             let me = self.owner.locks().me();
-            shared::record(ledger, guard, &self.armed, me, &state, &decided.decisions)?;
+            // What is committed is performed, whatever the ledger says: it is completed at a later beat.
+            let noted = match self.ledger_behind {
+                false => shared::record(ledger, guard, &self.armed, me, &state, &decided.decisions),
+                true => shared::complete(ledger, guard, &self.armed, me, &state),
+            };
+            self.ledger_behind = noted.is_err();
+            if let Err(error) = noted {
+                self.session.note(vec![format!("the ledger of all projects was not continued: {error}")]);
+            }
         }
         self.seen = Some(seen);
         Ok(decided.decisions)

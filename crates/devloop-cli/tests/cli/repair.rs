@@ -47,8 +47,12 @@ fn only_what_is_proven_ours_and_merged_is_removed() {
     let folder = bench.path("tmp").join(format!("devloop-{marker}-abc"));
     fs::create_dir(&folder).unwrap();
 
+    fs::write(root.join(".git/index.lock"), "").unwrap();
     let looked = bench.verb("doctor", &root);
+    fs::remove_file(root.join(".git/index.lock")).unwrap();
     assert!(pool.join("d71").exists() && folder.exists(), "looking changes nothing: {}", looked.out);
+    let named = ["1 processes carry the mark of d71", "a temporary folder of d71", "index.lock"];
+    assert!(named.iter().all(|said| looked.out.contains(said)), "{}", looked.out);
     let repaired = bench.devloop(&["doctor", text, "--repair"]);
     for said in [
         "removed: d71 is over, clean and merged",

@@ -1,5 +1,5 @@
-//! What dispatches leave behind: worktrees, branches, parked reports, run records. Each has an owner in the
-//! state or is named. It removes nothing.
+//! What dispatches leave behind: worktrees, branches, parked reports, run records, processes, locks of git
+//! and temporary folders. Each has an owner in the state or is named. It removes nothing.
 
 use devloop_core::ids::{DispatchId, TaskId};
 use devloop_core::report::Report;
@@ -8,8 +8,10 @@ use devloop_core::state::LoopState;
 use super::{Finding, Weight};
 use crate::effects::run_record;
 use crate::error::HostError;
-use crate::git::Repo;
+use crate::files;
+use crate::git::{Repo, inspect};
 use crate::process::tree;
+use crate::scratch;
 use crate::store::{Armed, Disk, small};
 use crate::worktree::{Listed, Worktrees};
 
@@ -19,11 +21,14 @@ const SMALL_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// Adds what was found; without a state nothing can be said about owners.
 pub(super) fn look(repo: &Repo, armed: &Armed, state: Option<&LoopState>, found: &mut Vec<Finding>) {
     let Some(state) = state else { return };
-    let looks: [(&'static str, Result<Vec<Finding>, HostError>); 4] = [
+    let looks: [(&'static str, Result<Vec<Finding>, HostError>); 7] = [
         ("worktree", worktrees(repo, state)),
         ("branch", branches(repo, state)),
         ("inbox", inbox(armed, state)),
         ("run", runs(armed, state)),
+        ("process", Ok(processes(armed, state))),
+        ("temporary", Ok(temporary(armed, state))),
+        ("lock", locks(repo)),
     ];
     for (about, looked) in looks {
         match looked {
@@ -121,4 +126,44 @@ fn runs(armed: &Armed, state: &LoopState) -> Result<Vec<Finding>, HostError> {
         });
     }
     Ok(found)
+}
+
+/// Is the dispatch over, and does no operation of the host still need what it left?
+fn is_over(state: &LoopState, dispatch: DispatchId) -> bool {
+    let leases = &state.leases;
+    !leases.contains_key(&dispatch) && !leases.values().any(|lease| lease.worktree == Some(dispatch))
+}
+
+fn repair(armed: &Armed) -> [String; 4] {
+    ["devloop".into(), "doctor".into(), armed.root().to_string_lossy().into_owned(), "--repair".into()]
+}
+
+/// Processes that carry this project's marker, whether or not a record leads to them.
+fn processes(armed: &Armed, state: &LoopState) -> Vec<Finding> {
+    let project = run_record::marker_of_project(armed);
+    let finding = |marker: String| {
+        let count = tree::find_by_marker(&marker).len();
+        let dispatch = DispatchId::parse(marker.strip_prefix(&project)?).ok()?;
+        Some(if is_over(state, dispatch) {
+            let text = format!("{count} processes carry the mark of {dispatch}, which is over");
+            Finding::problem("process", text).try_next(repair(armed))
+        } else {
+            Finding::well("process", format!("{count} processes are of {dispatch}"))
+        })
+    };
+    tree::markers_with(&project).into_iter().filter_map(finding).collect()
+}
+
+fn temporary(armed: &Armed, state: &LoopState) -> Vec<Finding> {
+    let over = scratch::left(armed).into_iter().filter(|dispatch| is_over(state, *dispatch));
+    let text = |dispatch| format!("a temporary folder of {dispatch}, which is over, is still there");
+    over.map(|dispatch| Finding::note("temporary", text(dispatch)).try_next(repair(armed))).collect()
+}
+
+/// Locks of git in the work trees that are registered: whoever holds one is no part of the loop.
+fn locks(repo: &Repo) -> Result<Vec<Finding>, HostError> {
+    let folders = inspect::worktrees(repo)?.into_iter().filter_map(|registered| registered.admin);
+    let locks = folders.map(|folder| folder.join("index.lock")).filter(|lock| files::stamp(lock).is_some());
+    let text = "another git works there, or one died and left its lock; merges into that checkout wait";
+    Ok(locks.map(|lock| Finding::note("lock", text).at(lock)).collect())
 }
