@@ -54,7 +54,7 @@ data! {
     }
 
     /// Money of finished goals, kept as sums.
-    #[derive(Default)]
+    #[derive(Copy, Default)]
     pub struct Archived {
         /// Spent over all finished goals.
         pub spent: UsdMicros,
@@ -109,7 +109,7 @@ impl Spend {
         self.spent().plus(self.reserved.0)
     }
 
-    fn add(&mut self, certainty: Certainty, amount: UsdMicros) {
+    pub(crate) fn add(&mut self, certainty: Certainty, amount: UsdMicros) {
         let slot = match certainty {
             Certainty::Reserved => &mut self.reserved,
             Certainty::Assumed => &mut self.assumed,
@@ -188,6 +188,6 @@ impl Ledger {
             return None;
         }
         amounts.sort_unstable();
-        amounts.get((amounts.len() * 9).div_ceil(10) - 1).copied()
+        crate::cost::percentile(&amounts, 90)
     }
 }

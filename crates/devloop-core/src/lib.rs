@@ -26,6 +26,7 @@ mod bounded;
 pub mod circuit;
 pub mod clock;
 pub mod command;
+pub mod cost;
 pub mod decide;
 pub mod diagnose;
 mod draft;
