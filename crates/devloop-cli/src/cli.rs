@@ -4,7 +4,8 @@ use clap::{Args, Parser, Subcommand};
 use devloop_host::error::HostError;
 
 use crate::{
-    answer, completions, demo, doctor, events, init, next, pause, replay, resume, run, status, task, tick,
+    answer, completions, cost, demo, doctor, events, init, next, pause, replay, resume, run, status, task,
+    tick,
 };
 
 /// What a verb ends with: an exit code, or why it could not be done.
@@ -48,6 +49,8 @@ pub enum Verb {
     Task(task::TaskVerb),
     /// Starts the next goal after a finished one
     Next(next::Next),
+    /// Says what the project cost, and what the next runs will probably cost
+    Cost(cost::Cost),
     /// Prints the journal
     Events(events::Events),
     /// Runs the recorded journal and trace through the component and verifies them
@@ -78,6 +81,7 @@ impl Verb {
             Verb::Pause(v) => v.form.json,
             Verb::Task(v) => v.wants_json(),
             Verb::Next(v) => v.form.json,
+            Verb::Cost(v) => v.form.json,
             Verb::Events(v) => v.form.json,
             Verb::Replay(v) => v.form.json,
             Verb::Doctor(v) => v.form.json,
@@ -101,6 +105,7 @@ impl Verb {
             Verb::Pause(verb) => pause::perform(&verb),
             Verb::Task(verb) => task::perform(verb),
             Verb::Next(verb) => next::perform(&verb),
+            Verb::Cost(verb) => cost::perform(&verb),
             Verb::Events(verb) => events::perform(&verb),
             Verb::Replay(verb) => replay::perform(&verb),
             Verb::Doctor(verb) => doctor::perform(&verb),

@@ -4,6 +4,7 @@
 mod answer;
 mod cli;
 mod completions;
+mod cost;
 mod demo;
 mod doctor;
 mod events;

@@ -6,6 +6,8 @@
 mod answers;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/costs.rs"]
+mod costs;
 #[path = "cli/demo.rs"]
 mod demo;
 #[path = "cli/help.rs"]

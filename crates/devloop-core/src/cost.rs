@@ -144,6 +144,7 @@ pub fn forecasts(samples: impl IntoIterator<Item = Sample>) -> Vec<Forecast> {
             None => groups.push((sample.op, sample.route, alloc::vec![sample.amount])),
         }
     }
+    let order = |op: Op| Op::MODEL.iter().position(|known| *known == op);
     groups.sort_by(|a, b| (order(a.0), &a.1).cmp(&(order(b.0), &b.1)));
     let forecast = |(op, route, mut amounts): (Op, RouteKey, Vec<UsdMicros>)| {
         amounts.sort_unstable();
@@ -156,15 +157,6 @@ pub fn forecasts(samples: impl IntoIterator<Item = Sample>) -> Vec<Forecast> {
         }
     };
     groups.into_iter().map(forecast).collect()
-}
-
-fn order(op: Op) -> u8 {
-    match op {
-        Op::Plan => 0,
-        Op::Work => 1,
-        Op::Review => 2,
-        Op::Commit | Op::Check | Op::Refresh | Op::Merge | Op::Verify | Op::Revert => 3,
-    }
 }
 
 /// The smallest of the sorted amounts that at least `percent` of a hundred of them do not exceed; none of no

@@ -109,6 +109,17 @@ impl Spend {
         self.spent().plus(self.reserved.0)
     }
 
+    /// Both sums together, saturating.
+    #[must_use]
+    pub fn plus(&self, more: &Spend) -> Spend {
+        Spend {
+            measured: self.measured.plus(more.measured.0),
+            priced: self.priced.plus(more.priced.0),
+            assumed: self.assumed.plus(more.assumed.0),
+            reserved: self.reserved.plus(more.reserved.0),
+        }
+    }
+
     pub(crate) fn add(&mut self, certainty: Certainty, amount: UsdMicros) {
         let slot = match certainty {
             Certainty::Reserved => &mut self.reserved,

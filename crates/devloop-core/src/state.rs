@@ -350,10 +350,13 @@ impl Default for LoopState {
 }
 
 impl Op {
+    /// The operations that run a model, in the order of a task's life.
+    pub const MODEL: [Op; 3] = [Op::Plan, Op::Work, Op::Review];
+
     /// Runs a model: costs money, takes a worker slot and is never started twice.
     #[must_use]
     pub fn is_model(self) -> bool {
-        matches!(self, Op::Plan | Op::Work | Op::Review)
+        Self::MODEL.contains(&self)
     }
     /// The word in journals.
     #[must_use]

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use devloop_core::command::Command;
+use devloop_core::cost::By;
 use devloop_core::decide::Input;
 use devloop_core::diagnose::{Outlook, outlook};
 use devloop_core::observation::{Observation, Others};
@@ -12,11 +13,13 @@ use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
 use crate::clock::SystemClock;
+use crate::cost::{self, CostReport};
 use crate::error::{ErrorKind, HostError};
 use crate::git::{Git, Repo};
 use crate::observe::{Observer, open_repo};
 use crate::session::Session;
 use crate::settings;
+use crate::store::ledger::Ledger;
 use crate::store::{Armed, Disk, Identity, LockGuard, Locks, OwnerRecord, UserFolder, Wait, layout};
 use crate::view::{self, Budgets, OwnerView, View};
 
@@ -128,6 +131,16 @@ impl Desk {
             budgets: self.budgets,
             owner: OwnerView::of(self.locks.owner_record()?.as_ref()),
         }))
+    }
+
+    /// What the project cost and what the next runs will probably cost.
+    ///
+    /// # Errors
+    /// Integrity when the state cannot be believed; when the user's ledger cannot be read.
+    pub fn cost(&mut self, by: By) -> Result<CostReport, HostError> {
+        self.session.look()?;
+        let ledger = Ledger::look(self.locks.user(), &self.disk)?;
+        Ok(cost::report(self.locks.armed().root(), &self.session.state(), &ledger, by))
     }
 
     /// What the loop would do next, with a wish or without; nothing is recorded.

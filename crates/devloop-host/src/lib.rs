@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod clock;
 pub mod command;
+pub mod cost;
 pub mod doctor;
 pub mod effects;
 pub mod error;

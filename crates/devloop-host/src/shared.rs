@@ -96,6 +96,8 @@ fn entry(armed: &Armed, me: &Identity, state: &LoopState, dispatch: DispatchId) 
         day: booked.map_or(state.clock.day.0, |entry| entry.day.0),
         slot,
         owner: slot.then(|| me.clone()),
+        route: booked.map(|entry| entry.route.to_string()),
+        op: booked.map(|entry| entry.op.key().to_string()),
         other: serde_json::Map::new(),
     }
 }

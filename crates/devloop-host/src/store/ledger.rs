@@ -53,6 +53,12 @@ pub struct Entry {
     pub slot: bool,
     /// Who reserved; tells whether a slot is held by a living process.
     pub owner: Option<Identity>,
+    /// The route of the dispatch; none in lines of a DevLoop that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// What the dispatch did: `plan`, `work` or `review`; none as for `route`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op: Option<String>,
     /// Fields of another DevLoop, kept as they are.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -86,7 +92,13 @@ impl Ledger {
     /// Reads the ledger. A torn last line is dropped; lines that cannot be read are counted and kept in the
     /// file.
     pub fn read(guard: &LedgerGuard<'_>, disk: &Disk) -> StoreResult<Ledger> {
-        let user = guard.user().clone();
+        Self::look(guard.user(), disk)
+    }
+
+    /// Reads the ledger without a lock, for reports: a line that is being written is not seen yet. What is
+    /// read so cannot be written to, which needs the guard.
+    pub fn look(user: &UserFolder, disk: &Disk) -> StoreResult<Ledger> {
+        let user = user.clone();
         let bytes = disk.read(&user.ledger(), LEDGER_LIMIT_BYTES)?.unwrap_or_default();
         let valid = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let (entries, skipped) = fold(&bytes[..valid]);

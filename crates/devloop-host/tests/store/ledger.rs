@@ -16,6 +16,8 @@ fn entry(project: &str, dispatch: &str, certainty: Certainty, usd_micros: u64) -
         day: 20_000,
         slot: certainty == Certainty::Reserved,
         owner: Some(Identity::new_instance()),
+        route: None,
+        op: None,
         other: serde_json::Map::new(),
     }
 }
