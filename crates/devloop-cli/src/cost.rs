@@ -61,14 +61,19 @@ pub fn perform(verb: &Cost) -> Outcome {
     Ok(FINE)
 }
 
-/// The rows as CSV. No cell needs quoting: ids, routes and days hold no comma, quote or line break.
+/// A CSV cell: a route may hold a comma or a quote, but no line break.
+fn cell(text: &str) -> String {
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// The rows as CSV.
 fn csv(report: &CostReport) -> Vec<String> {
     let money = "measured_usd_micros,priced_usd_micros,assumed_usd_micros,reserved_usd_micros";
     let mut lines = vec![format!("{},dispatches,{money},tokens", report.by)];
     lines.extend(report.rows.iter().map(|row| {
         format!(
             "{},{},{},{},{},{},{}",
-            row.name,
+            cell(&row.name),
             row.dispatches,
             row.measured_usd_micros,
             row.priced_usd_micros,
@@ -109,4 +114,15 @@ fn lines(report: &CostReport) -> Vec<String> {
         out.extend(say::table(&[head].into_iter().chain(rows).collect::<Vec<_>>()));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cell;
+
+    #[test]
+    fn a_cell_is_quoted_when_it_must_be() {
+        assert_eq!(cell("T2:claude/opus"), "T2:claude/opus");
+        assert_eq!(cell(r#"a,"b""#), r#""a,""b""""#);
+    }
 }
