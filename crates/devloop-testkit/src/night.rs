@@ -8,6 +8,7 @@ use devloop_core::diagnose::max_decisions;
 use devloop_core::effect::Effect;
 use devloop_core::ids::{Digest, DispatchId};
 use devloop_core::observation::{Checkout, Observation, OrphanSeen, ProcessTree, RepoSeen, Stamp};
+use devloop_core::policy::Policy;
 use devloop_core::reason::Reason;
 use devloop_core::report::{FailureClass, Outcome, Report, Usage};
 use devloop_core::units::UsdMicros;
@@ -37,6 +38,8 @@ pub struct Night {
     pub core: Digest,
     /// The user's checkout.
     pub checkout: Checkout,
+    /// What a command of another process is decided under; none for the loop's own policy.
+    pub desk: Option<Policy>,
     under_way: Vec<(u64, Report)>,
     instance: u64,
     head: bool,
@@ -62,6 +65,7 @@ impl Night {
             used: Box::new(move |effect| model(effect).then_some(usage)),
             core: digest_bytes(b"a core"),
             checkout: Checkout::Free,
+            desk: None,
             under_way: Vec::new(),
             instance: 4,
             head: true,
@@ -150,11 +154,15 @@ impl Night {
         self.world.wall += 1_000;
         let before = self.world.state.clone();
         let input = Input::Command { stamp: self.stamp(), command: Command { by: "test".into(), wish } };
-        let decision = decide(&before, &self.world.policy, &input);
+        let policy = self.desk.as_ref().unwrap_or(&self.world.policy);
+        let decision = decide(&before, policy, &input);
         if !decision.events.is_empty() {
             apply_line(&mut self.world.state, &decision.events).expect("fold");
         }
         let reason = decision.reason.clone();
+        if let Some(policy) = self.desk.as_ref().filter(|_| !decision.events.is_empty()) {
+            self.trace.push(trace_line::write_head(&before, &self.core, policy));
+        }
         self.record(&before, &input, &[decision], "test");
         reason
     }

@@ -139,15 +139,21 @@ pub fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn lay_over(recording: &Recording, overlay: &[u8]) -> Result<(Map<Digest, Policy>, Vec<String>), Refused> {
     let mut policies = Map::new();
     let mut remarks: Vec<String> = Vec::new();
-    // Only those that something was decided under: a fault of another one would be no fault of the file.
-    for digest in recording.inputs.iter().map(|input| &input.policy) {
+    let (looks, commands): (Vec<_>, Vec<_>) = recording.inputs.iter().partition(|i| i.look().is_some());
+    for input in looks.into_iter().chain(commands) {
+        let digest = &input.policy;
         let Some(policy) = recording.policies.get(digest).filter(|_| !policies.contains_key(digest)) else {
             continue;
         };
-        let (laid, said) = config_overlay::apply(policy, overlay).map_err(|faults| {
-            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            Refused { what: faults.join("; "), of_the_policy: true }
-        })?;
+        let (laid, said) = match config_overlay::apply(policy, overlay) {
+            Ok(laid) => laid,
+            // A command line without the profile's routes judges with its own; the overlay is about the loop's.
+            Err(_) if input.look().is_none() && !policies.is_empty() => (policy.clone(), Vec::new()),
+            Err(faults) => {
+                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                return Err(Refused { what: faults.join("; "), of_the_policy: true });
+            }
+        };
         policies.insert(digest.clone(), laid);
         for remark in said.iter().map(ToString::to_string) {
             if !remarks.contains(&remark) {

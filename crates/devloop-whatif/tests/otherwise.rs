@@ -278,6 +278,26 @@ fn a_moment_between_two_recorded_looks_counts_when_only_the_other_policy_acts() 
     assert_eq!((longer.parting, longer.what_if), (None, longer.recorded));
 }
 
+/// A command line that knows the limits only decides on commands with routes of its own.
+#[test]
+fn a_command_of_another_process_keeps_the_policy_of_that_process() {
+    let mut world = wide();
+    world.policy.limits.cost_goal = Some(UsdMicros(400_000));
+    let mut night = Night::new(world);
+    assert_eq!(night.run(), Reason::Halted);
+    night.desk = Some(devloop_wire::config_doc::Config::default().policy());
+    night.world.wall += MINUTE;
+    night.say(Wish::Answer { answer: Answer::Allow, hold: None, revision: None });
+    assert_eq!(night.run(), Reason::StillComplete);
+    let same = under(&night, "{}");
+    assert_eq!((same.parting, same.what_if), (None, same.recorded));
+    let found = under(&night, r#"{"routing":{"T1":"plan"}}"#);
+    assert_eq!((found.recorded.merged, found.what_if.merged), (4, 4), "{found:#?}");
+    let error =
+        what_if(lines_of(&night.trace()), br#"{"routing":{"T1":"nobody"}}"#).expect_err("no such route");
+    assert!(error.of_the_policy && error.what.contains("nobody"), "{error}");
+}
+
 #[test]
 fn a_refused_dispatch_is_no_attempt() {
     let mut world = wide();
