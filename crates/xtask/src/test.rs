@@ -19,6 +19,11 @@ const PARTS: &[Part] = &[
     Part { name: "help", what: "the help of every verb is what docs/cli.md says", run: help },
     Part { name: "dist", what: "addon, CLI and plugin, packed in the form for tests", run: dist },
     Part { name: "plugin", what: "the plugin's parts, and the plugin in a real DSH", run: plugin },
+    Part {
+        name: "workers",
+        what: "nights with the real claude, codex and dsh on scripted models",
+        run: workers,
+    },
 ];
 
 /// Targets of their own: the guest and the page are built for wasm, the addon is loaded by Node.
@@ -116,10 +121,23 @@ fn dist() -> Result<Vec<String>, String> {
     Ok(vec!["the tarball for tests is packed".to_owned()])
 }
 
-/// Node 24 comes from the lock file of the plugin's tests, which `dist` has installed for its compiler.
+/// `dist` has installed Node 24 for its compiler.
 fn plugin() -> Result<Vec<String>, String> {
-    let folder = tools::root().join("tests/plugin");
-    let node = folder.join("node_modules/.bin/node");
+    node_tests("tests/plugin")
+}
+
+/// The command lines come from a lock file of their own; a run whose registry refuses them says so and skips.
+fn workers() -> Result<Vec<String>, String> {
+    let mut build = tools::cargo();
+    build.args(["build", "--package", "devloop-cli"]);
+    tee(&mut build, |_| false)?;
+    node_tests("tests/workers")
+}
+
+/// Runs the `*.test.mjs` of a folder with Node 24, which comes from the lock file of the plugin's tests.
+fn node_tests(folder: &str) -> Result<Vec<String>, String> {
+    let folder = tools::root().join(folder);
+    let node = tools::root().join("tests/plugin/node_modules/.bin/node");
     if !node.exists() {
         return Err(
             "Node 24 is not installed in tests/plugin: `cargo xtask dist --quick` installs it".to_owned()
@@ -129,7 +147,7 @@ fn plugin() -> Result<Vec<String>, String> {
     // One file at a time: each starts servers, and the real DSH is large.
     command.current_dir(&folder).args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
     command.args(test_files(&folder)?);
-    let lines = tee(&mut command, |line| line.starts_with("\u{2139} "))?;
+    let lines = tee(&mut command, |line| line.starts_with("\u{2139} ") || line.starts_with("skipped: "))?;
     Ok(vec![lines.iter().map(|line| line.trim_start_matches("\u{2139} ")).collect::<Vec<_>>().join(", ")])
 }
 

@@ -10,7 +10,7 @@ use devloop_core::units::WallMs;
 use super::fault::Found;
 use super::login::Login;
 use crate::effects::run_record::Role;
-use crate::process::{Captured, StopPlan};
+use crate::process::{CancelToken, Captured, StopPlan, Talk};
 
 /// One command line.
 pub(super) struct Adapter {
@@ -32,10 +32,12 @@ pub(super) struct Adapter {
     pub stop: StopPlan,
     /// Files it needs besides the prompt, written before it starts.
     pub lay_out: fn(&Layout<'_>) -> Result<(), String>,
+    /// Talks to it instead, where it is not simply asked and read; see [`Channel::Talk`].
+    pub talk: Option<fn(Talk, &Talking<'_>) -> Answer>,
     /// Reads what it printed.
     pub read: fn(&Seen<'_>) -> Answer,
-    /// What its own session records say that it used; the folder is [`Places::config`].
-    pub recorded: fn(&Path) -> Option<Usage>,
+    /// What its own records say that it used.
+    pub recorded: fn(&Places) -> Option<Usage>,
     /// Whether a result that misses the form is asked for once more, read-only.
     pub repairs: bool,
 }
@@ -77,12 +79,31 @@ pub(super) enum Channel {
     Word,
     /// On its standard input, unless its words name `{prompt_file}`.
     StdinOrFile,
+    /// In a conversation over both streams.
+    Talk,
+}
+
+/// What a conversation is about.
+pub(super) struct Talking<'a> {
+    /// The folder of the work.
+    pub cwd: &'a Path,
+    pub prompt: &'a str,
+    pub reads: bool,
+    /// Cancelled when the run should end.
+    pub cancel: &'a CancelToken,
+    pub now: WallMs,
 }
 
 /// What a run is about, for generated files.
 pub(super) struct Layout<'a> {
     pub places: &'a Places,
     pub model: Option<&'a str>,
+    pub provider: &'a str,
+    /// The output ceiling of the dispatch, in tokens.
+    pub max_tokens: Option<u64>,
+    pub reads: bool,
+    /// The user's own DSH folder.
+    pub dsh_home: Option<PathBuf>,
 }
 
 /// The private files of one attempt.
@@ -98,6 +119,10 @@ pub(super) struct Places {
     pub last: PathBuf,
     /// A patch of its configuration.
     pub patch: PathBuf,
+    /// A plugin of its, mounted by the patch.
+    pub plugin: PathBuf,
+    /// What that plugin notes.
+    pub report: PathBuf,
 }
 
 impl Places {
@@ -109,6 +134,8 @@ impl Places {
             schema: dir.join("schema.json"),
             last: dir.join("last.txt"),
             patch: dir.join("patch.yml"),
+            plugin: dir.join("plugin.mjs"),
+            report: dir.join("report.jsonl"),
         }
     }
 }
@@ -219,11 +246,17 @@ pub(super) fn reads(role: Role) -> bool {
 /// What a recorded output means, in a short line, for the tables of the adapters.
 #[cfg(test)]
 pub(super) fn replayed(adapter: &Adapter, output: &str, code: i32) -> String {
+    meaning(adapter, output, "words", code)
+}
+
+/// The same with what it wrote to standard error.
+#[cfg(test)]
+pub(super) fn meaning(adapter: &Adapter, output: &str, stderr: &str, code: i32) -> String {
     let stdout = Captured { bytes: output.as_bytes().to_vec(), ..Captured::default() };
     // 2026-01-01.
     let now = WallMs(1_767_225_600_000);
     let Answer { said, usage } =
-        (adapter.read)(&Seen { stdout: &stdout, stderr: "words", code: Some(code), last: None, now });
+        (adapter.read)(&Seen { stdout: &stdout, stderr, code: Some(code), last: None, now });
     let used = |free: bool| match usage {
         Some(Usage { tokens: t, cost }) => {
             let cost = cost.map_or("-".to_owned(), |cost| cost.0.to_string());

@@ -2,14 +2,13 @@
 //! exits with 0 after refused edits and after an interrupt.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use devloop_core::report::Usage;
 use devloop_core::units::{MAX_NUMBER, Tokens, UsdMicros};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::adapter::{Adapter, Answer, Channel, Said, Seen, Var, When, Words};
+use super::adapter::{Adapter, Answer, Channel, Places, Said, Seen, Var, When, Words};
 use super::fault::{Fault, Found};
 use super::login::{Login, LoginFile};
 use super::runner::{files_below, gave_up, nothing_to_lay_out, quoted, read_text};
@@ -57,6 +56,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     // After an interrupt it prints its result with what it used.
     stop: StopPlan { interrupt_ms: 5_000, terminate_ms: 3_000 },
     lay_out: nothing_to_lay_out,
+    talk: None,
     read,
     recorded,
     repairs: true,
@@ -201,9 +201,9 @@ struct CallUsage {
 
 /// The finished calls in its session records, which survive every signal. A message that stands in several
 /// lines is one call.
-fn recorded(config: &Path) -> Option<Usage> {
+fn recorded(places: &Places) -> Option<Usage> {
     let mut calls: BTreeMap<String, CallUsage> = BTreeMap::new();
-    for path in files_below(&config.join("projects"), ".jsonl") {
+    for path in files_below(&places.config.join("projects"), ".jsonl") {
         let Some(text) = read_text(&path, RECORD_MAX_BYTES) else { continue };
         // The line that was being written when it died is not whole.
         for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
@@ -287,8 +287,8 @@ mod tests {
     #[test]
     fn what_a_killed_run_used_stands_in_its_session_record() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(recorded(dir.path()), None);
-        let folder = dir.path().join("projects/-w");
+        assert_eq!(recorded(&Places::below(dir.path())), None);
+        let folder = dir.path().join("config/projects/-w");
         std::fs::create_dir_all(&folder).unwrap();
         let text = include_str!("../../../../tests/recorded/claude/kill.session.jsonl");
         // The same message in a second line is the same call, one of its own making is none.
@@ -298,6 +298,6 @@ mod tests {
         std::fs::write(folder.join("s.jsonl"), format!("{text}{last}\n{own}\n{other}\n{{\"type\":\"as"))
             .unwrap();
         let tokens = Tokens { input_uncached: 2000, cache_read: 400, output: 80, ..Tokens::default() };
-        assert_eq!(recorded(dir.path()), Some(Usage { tokens, cost: None }));
+        assert_eq!(recorded(&Places::below(dir.path())), Some(Usage { tokens, cost: None }));
     }
 }

@@ -1,13 +1,11 @@
 //! Codex, `codex exec --json`. It does not check its own structured output and reports no usage of a turn
 //! that failed, so both are looked up elsewhere: in the host, and in its session records.
 
-use std::path::Path;
-
 use devloop_core::report::Usage;
 use devloop_core::units::Tokens;
 use serde::Deserialize;
 
-use super::adapter::{Adapter, Answer, Channel, Said, Seen, Var, When, Words};
+use super::adapter::{Adapter, Answer, Channel, Places, Said, Seen, Var, When, Words};
 use super::fault::{Fault, Found};
 use super::login::{Login, LoginFile};
 use super::runner::{files_below, nothing_to_lay_out, quoted, read_text};
@@ -42,6 +40,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     output_max_bytes: 32 * 1024 * 1024,
     stop: StopPlan { interrupt_ms: 3_000, terminate_ms: 2_000 },
     lay_out: nothing_to_lay_out,
+    talk: None,
     read,
     recorded,
     repairs: true,
@@ -160,9 +159,9 @@ struct Payload {
 }
 
 /// One record for every finished call, whatever became of its turn.
-fn recorded(config: &Path) -> Option<Usage> {
+fn recorded(places: &Places) -> Option<Usage> {
     let mut calls: Vec<Tokens> = Vec::new();
-    for path in files_below(&config.join("sessions"), ".jsonl") {
+    for path in files_below(&places.config.join("sessions"), ".jsonl") {
         let Some(text) = read_text(&path, RECORD_MAX_BYTES) else { continue };
         for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
             if line.kind == "token_usage_record" {
@@ -225,16 +224,16 @@ mod tests {
     #[test]
     fn what_a_turn_does_not_report_stands_in_the_session_record() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(recorded(dir.path()), None);
-        let folder = dir.path().join("sessions/2026/11/30");
+        assert_eq!(recorded(&Places::below(dir.path())), None);
+        let folder = dir.path().join("config/sessions/2026/11/30");
         std::fs::create_dir_all(&folder).unwrap();
         let failed = include_str!("../../../../tests/recorded/codex/incomplete.session.jsonl");
         let killed = include_str!("../../../../tests/recorded/codex/int.session.jsonl");
         std::fs::write(folder.join("rollout-1.jsonl"), failed).unwrap();
         let one = Tokens { input_uncached: 1000, cache_read: 200, output: 40, ..Tokens::default() };
-        assert_eq!(recorded(dir.path()), Some(Usage { tokens: one, cost: None }));
+        assert_eq!(recorded(&Places::below(dir.path())), Some(Usage { tokens: one, cost: None }));
         std::fs::write(folder.join("rollout-2.jsonl"), format!("{killed}{{\"type\":\"token_us")).unwrap();
         let two = Tokens { input_uncached: 2000, cache_read: 400, output: 80, ..Tokens::default() };
-        assert_eq!(recorded(dir.path()), Some(Usage { tokens: two, cost: None }));
+        assert_eq!(recorded(&Places::below(dir.path())), Some(Usage { tokens: two, cost: None }));
     }
 }

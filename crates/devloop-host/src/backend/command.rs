@@ -24,6 +24,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     output_max_bytes: 8 * 1024 * 1024,
     stop: StopPlan { interrupt_ms: 0, terminate_ms: 2_000 },
     lay_out: nothing_to_lay_out,
+    talk: None,
     read,
     recorded: no_records,
     // Nothing makes a program of the operator read-only.
@@ -49,11 +50,7 @@ fn read(seen: &Seen<'_>) -> Answer {
         return Said::Refused(words).with(None);
     }
     let found = match CODES.iter().find(|(known, _)| *known == code) {
-        Some((_, Fault::RateLimited)) => {
-            let told = Found::of(&format!("rate limit: {words}"), None, seen.now);
-            Found { fault: Fault::RateLimited, ..told }
-        }
-        Some((_, fault)) => Found::known(*fault, words),
+        Some((_, fault)) => Found::told(*fault, &words, seen.now),
         None => Found::known(Fault::Unknown, words),
     };
     Said::Fault(found).with(None)
@@ -85,7 +82,7 @@ mod tests {
         // What a program of the operator writes to standard error is its own business.
         check(1, "rate limit", &known(Fault::Unknown, "exit code 1: rate limit"));
         let until = Some(WallMs(1_000_000 + 30_000 + 10_000));
-        let text = "rate limit: exit code 75: try again in 30s".to_owned();
+        let text = "exit code 75: try again in 30s".to_owned();
         check(75, "try again in 30s", &Said::Fault(Found { fault: Fault::RateLimited, text, until }));
     }
 }

@@ -100,7 +100,11 @@ impl Found {
     pub fn of(text: &str, status: Option<u16>, now: WallMs) -> Found {
         let lower = text.to_lowercase();
         let told = WORDS.iter().find(|(word, _)| lower.contains(word)).map(|(_, fault)| *fault);
-        let fault = told.or_else(|| status.map(of_status)).unwrap_or(Fault::Unknown);
+        Found::told(told.or_else(|| status.map(of_status)).unwrap_or(Fault::Unknown), text, now)
+    }
+
+    /// A fault that is known for certain, with the reset that its words name.
+    pub fn told(fault: Fault, text: &str, now: WallMs) -> Found {
         let until = (fault == Fault::RateLimited).then(|| reset::moment(text, now)).flatten();
         Found { fault, text: text.trim().to_owned(), until }
     }

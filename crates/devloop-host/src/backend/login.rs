@@ -114,6 +114,12 @@ pub(super) fn find(login: &Login, around: &Surroundings) -> Result<Option<Key>, 
     Ok(found.map(|(read, value)| Key::Var(read, value.into())))
 }
 
+/// A variable that the operator names and that stands only in DSH's list.
+pub(super) fn listed(name: &str, around: &Surroundings) -> Option<String> {
+    let bytes = read(&around.dsh_home()?.join(DSH_KEYS)).ok()??;
+    dsh_keys(&bytes)?.remove(name)
+}
+
 /// Where a login was looked for, for a sentence.
 pub(super) fn places(login: &Login) -> String {
     let mut places: Vec<String> = login.vars.iter().map(|(known, _)| (*known).to_owned()).collect();

@@ -1,11 +1,13 @@
 //! Backends: what runs a model for one dispatch and brings back its parsed end. A backend holds no lease,
 //! commits nothing and decides nothing.
 
+mod acp;
 mod adapter;
 mod claude;
 mod codex;
 mod command;
 pub mod demo;
+mod dsh;
 mod fault;
 mod login;
 mod noop;
@@ -205,7 +207,9 @@ fn adapter_of(kind: Kind) -> Option<&'static Adapter> {
         Kind::Command => Some(&command::ADAPTER),
         Kind::Claude => Some(&claude::ADAPTER),
         Kind::Codex => Some(&codex::ADAPTER),
-        Kind::Noop | Kind::Scripted | Kind::Dsh | Kind::Subagent | Kind::DshAgent | Kind::Acp => None,
+        Kind::Dsh => Some(&dsh::ADAPTER),
+        Kind::Acp => Some(&acp::ADAPTER),
+        Kind::Noop | Kind::Scripted | Kind::Subagent | Kind::DshAgent => None,
     }
 }
 

@@ -5,20 +5,21 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use devloop_core::report::{FailureClass, Outcome, Usage};
 use devloop_core::task::clip;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
 use devloop_wire::envelope::{self, Expected};
 
-use super::adapter::{self, Adapter, Answer, Channel, Layout, Places, Said, Seen, Values};
+use super::adapter::{self, Adapter, Answer, Channel, Layout, Places, Said, Seen, Talking, Values};
 use super::fault::{Fault, Found};
 use super::login::{self, Key};
 use super::{Backend, BackendResult, Ground, Run, expected, stop_of};
 use crate::clock::system_wall_ms;
 use crate::effects::prompt;
 use crate::files::{self, FileProblem};
-use crate::process::{self, ChildEnv, Exit, Sink, SpawnError, Spec};
+use crate::process::{self, CancelToken, ChildEnv, Exit, Running, Sink, SpawnError, Spec, Talk};
 
 /// What is kept of standard error, its end.
 const STDERR_BYTES: usize = 64 * 1024;
@@ -26,6 +27,8 @@ const STDERR_BYTES: usize = 64 * 1024;
 const QUOTED_CHARS: usize = 600;
 /// The longest prompt that is given as a word: one word of a program is at most 128 KiB.
 const WORD_MAX_BYTES: usize = 96 * 1024;
+/// The largest file of the user's that is copied.
+const COPY_MAX_BYTES: u64 = 1024 * 1024;
 /// Below this, no second run is started.
 const REPAIR_MIN_MS: u64 = 5_000;
 
@@ -78,24 +81,68 @@ impl CommandLine {
             Ok(spec) => spec,
             Err(why) => return refused(why),
         };
-        let running = match process::spawn(&spec) {
-            Ok(running) => running,
+        let started = match self.adapter.talk {
+            Some(_) => process::spawn_talking(&spec).map(|(running, talk)| (running, Some(talk))),
+            None => process::spawn(&spec).map(|running| (running, None)),
+        };
+        let (running, talk) = match started {
+            Ok(started) => started,
             Err(error @ SpawnError::NotFound { .. }) => {
                 return refused(format!("{error}; install it or name it under {}.argv", self.adapter.name));
             }
             Err(error) => return refused(error.to_string()),
         };
         (run.started)(running.record());
-        let exit = running.wait(run.cancel);
+        let (exit, heard) = match talk {
+            None => (running.wait(run.cancel), None),
+            Some(talk) => self.converse(run, attempt, running, talk),
+        };
         let last = read_text(&places.last, self.adapter.output_max_bytes as u64);
-        let recorded = || (self.adapter.recorded)(&places.config);
-        self.judge(&exit, last.as_deref(), recorded)
+        let recorded = || (self.adapter.recorded)(&places);
+        self.judge(&exit, heard, last.as_deref(), recorded)
+    }
+
+    /// Talks to a program until both are done with each other. One that stays after its answer is ended; that
+    /// is no fault of its answer.
+    fn converse(
+        &self,
+        run: &Run<'_>,
+        attempt: &Attempt<'_>,
+        running: Running,
+        talk: Talk,
+    ) -> (Exit, Option<Answer>) {
+        let (Some(converse), done) = (self.adapter.talk, CancelToken::new()) else {
+            return (running.wait(run.cancel), None);
+        };
+        let talking = Talking {
+            cwd: run.worktree.root(),
+            prompt: attempt.prompt,
+            reads: attempt.reads,
+            cancel: run.cancel,
+            now: WallMs(system_wall_ms()),
+        };
+        thread::scope(|scope| {
+            let speaker = scope.spawn(|| {
+                let answer = converse(talk, &talking);
+                done.cancel();
+                answer
+            });
+            let mut exit = running.wait(&done);
+            let answer = speaker.join().ok();
+            exit.cancelled &= run.cancel.is_cancelled();
+            if answer.is_some() && !exit.cancelled {
+                // It was ended because its work was done, whichever signal that took.
+                exit.signal = None;
+            }
+            (exit, answer)
+        })
     }
 
     /// What a finished process comes to. A stop of ours goes before anything that it said.
     fn judge(
         &self,
         exit: &Exit,
+        heard: Option<Answer>,
         last: Option<&str>,
         recorded: impl Fn() -> Option<Usage>,
     ) -> (Ended, Option<Usage>) {
@@ -107,9 +154,10 @@ impl CommandLine {
             last,
             now: WallMs(system_wall_ms()),
         };
-        let Answer { said, usage } = match exit.stdout.omitted_bytes {
-            0 => (self.adapter.read)(&seen),
-            _ => Said::Unreadable(format!(
+        let Answer { said, usage } = match (heard, exit.stdout.omitted_bytes) {
+            (Some(answer), _) => answer,
+            (None, 0) => (self.adapter.read)(&seen),
+            (None, _) => Said::Unreadable(format!(
                 "it printed {} bytes, more than the {} that are read",
                 exit.stdout.total_bytes, self.adapter.output_max_bytes
             ))
@@ -131,6 +179,10 @@ impl CommandLine {
         }
         match said {
             Said::Text(text) => (Ended::Said(text), usage),
+            // Whatever it says, somebody was asked.
+            Said::Refused(why) if usage.is_some_and(|used| used.tokens.total() > 0) => {
+                (Ended::For(Found::known(Fault::Unknown, why).outcome()), usage)
+            }
             Said::Refused(why) => (Ended::For(Outcome::Refused { detail: clip(&why) }), None),
             Said::Unreadable(why) => (Ended::For(Outcome::InvalidResult { detail: clip(&why) }), usage),
             Said::Fault(found) => {
@@ -151,7 +203,14 @@ impl CommandLine {
     ) -> Result<Spec, String> {
         let adapter = self.adapter;
         let route = &self.ground.route;
-        let layout = Layout { places, model: route.model.as_deref() };
+        let layout = Layout {
+            places,
+            model: route.model.as_deref(),
+            provider: &route.provider,
+            max_tokens: route.max_tokens,
+            reads: attempt.reads,
+            dsh_home: self.ground.around.dsh_home(),
+        };
         let schema = prompt::schema(run.job);
         make_folder(&places.config)?;
         write(&places.prompt, attempt.prompt.as_bytes())?;
@@ -162,7 +221,7 @@ impl CommandLine {
         (adapter.lay_out)(&layout)?;
         let values = values(&layout, run, attempt.prompt, schema);
         let mut argv = Vec::new();
-        let mut in_words = adapter.prompt == Channel::Word;
+        let mut in_words = matches!(adapter.prompt, Channel::Word | Channel::Talk);
         for word in self.program() {
             in_words |=
                 adapter.prompt == Channel::StdinOrFile && word.to_string_lossy().contains("{prompt_file}");
@@ -189,6 +248,11 @@ impl CommandLine {
         let names: Vec<&str> = self.adapter.inherit.iter().copied().chain(own).collect();
         let mut env = ChildEnv::worker_from(self.ground.around.iter(), &names);
         env.use_folders(run.folders, true);
+        for name in &self.ground.adapter.env {
+            if let (None, Some(value)) = (env.get(name), login::listed(name, &self.ground.around)) {
+                env.set(name, value);
+            }
+        }
         for (name, value) in adapter::variables(self.adapter.env, values, reads) {
             env.set(name, value);
         }
@@ -312,6 +376,13 @@ fn values(layout: &Layout<'_>, run: &Run<'_>, prompt: &str, schema: &str) -> Val
     values
 }
 
+/// Copies a file of the user's; a missing one is left missing.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let Ok(from) = files::canonical(from) else { return Ok(()) };
+    let bytes = files::read_bytes(&from, COPY_MAX_BYTES).map_err(|problem| problem.to_string())?;
+    write(to, &bytes)
+}
+
 fn make_folder(path: &Path) -> Result<(), String> {
     files::ensure_private_dir(path).map_err(|error| format!("cannot make {}: {error}", path.display()))
 }
@@ -357,7 +428,7 @@ pub(super) fn nothing_to_lay_out(_: &Layout<'_>) -> Result<(), String> {
 }
 
 /// A program without session records.
-pub(super) fn no_records(_: &Path) -> Option<Usage> {
+pub(super) fn no_records(_: &Places) -> Option<Usage> {
     None
 }
 

@@ -10,7 +10,7 @@ pub mod tree;
 pub use capture::{Captured, Sink};
 pub use deadline::{CancelToken, Deadline};
 pub use env::{ChildEnv, Folders, MARKER_VAR};
-pub use spawn::{Exit, Running, SpawnError, Spec, StopPlan, spawn};
+pub use spawn::{Exit, Heard, Running, SpawnError, Spec, StopPlan, Talk, spawn, spawn_talking};
 
 /// Runs a short program to its end with its output in memory, for probes such as `--version`; not for
 /// anything that a model or an operator's check starts.

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -128,6 +128,51 @@ impl Exit {
     }
 }
 
+/// Both ends of a child that is talked to. Dropping it closes the child's standard input.
+pub struct Talk {
+    input: Option<ChildStdin>,
+    output: Receiver<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Talk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Talk")
+    }
+}
+
+/// What was heard of a child.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The next bytes that it printed.
+    Bytes(Vec<u8>),
+    /// Nothing in the time that was waited.
+    Silence,
+    /// It prints nothing more.
+    End,
+}
+
+impl Talk {
+    /// Writes to the child.
+    ///
+    /// # Errors
+    /// It reads nothing more.
+    pub fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.input {
+            Some(pipe) => pipe.write_all(bytes).and_then(|()| pipe.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Waits for what it prints next.
+    pub fn hear(&self, patience: Duration) -> Heard {
+        match self.output.recv_timeout(patience) {
+            Ok(bytes) => Heard::Bytes(bytes),
+            Err(RecvTimeoutError::Timeout) => Heard::Silence,
+            Err(RecvTimeoutError::Disconnected) => Heard::End,
+        }
+    }
+}
+
 /// A child that was started. Dropping it without `wait` leaves it running.
 #[derive(Debug)]
 pub struct Running {
@@ -167,6 +212,27 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 /// # Errors
 /// A named [`SpawnError`]; in every one of them nothing is running.
 pub fn spawn(spec: &Spec) -> Result<Running, SpawnError> {
+    let mut running = start(spec, spec.stdin.is_some(), None)?;
+    if let (Some(mut pipe), Some(bytes)) = (running.child.stdin.take(), spec.stdin.clone()) {
+        // A child that does not read its input closes the pipe; that is its choice, not a failure.
+        thread::spawn(move || drop(pipe.write_all(&bytes)));
+    }
+    Ok(running)
+}
+
+/// Starts a child to be talked to; the input of the spec is not used. What it prints is heard as it comes,
+/// and kept as the spec says too.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_talking(spec: &Spec) -> Result<(Running, Talk), SpawnError> {
+    let (send, output) = mpsc::channel();
+    let mut running = start(spec, true, Some(send))?;
+    let input = running.child.stdin.take();
+    Ok((running, Talk { input, output }))
+}
+
+fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Running, SpawnError> {
     let program = spec.argv.first().ok_or(SpawnError::NoProgram)?;
     let name = || program.to_string_lossy().into_owned();
     if !files::stamp(&spec.cwd).is_some_and(|s| s.folder && !s.symlink) || !spec.cwd.is_absolute() {
@@ -180,21 +246,17 @@ pub fn spawn(spec: &Spec) -> Result<Running, SpawnError> {
     }
     let mut command = Command::new(program);
     command.args(&spec.argv[1..]).current_dir(&spec.cwd).env_clear().envs(env.iter()).process_group(0);
-    command.stdin(if spec.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdin(if input { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();
     let mut child = command.spawn().map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => SpawnError::NotFound { program: name() },
         _ => SpawnError::Start { program: name(), source },
     })?;
-    if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), spec.stdin.clone()) {
-        // A child that does not read its input closes the pipe; that is its choice, not a failure.
-        thread::spawn(move || drop(pipe.write_all(&bytes)));
-    }
     let pid = child.id() as i32;
     Ok(Running {
-        stdout: read_stream(child.stdout.take(), out),
-        stderr: read_stream(child.stderr.take(), err),
+        stdout: read_stream(child.stdout.take(), out, tee),
+        stderr: read_stream(child.stderr.take(), err, None),
         exited: watch_exit(pid),
         record: TreeRecord {
             boot: tree::boot_id(),
@@ -222,7 +284,11 @@ fn watch_exit(pid: i32) -> Receiver<()> {
     receive
 }
 
-fn read_stream(pipe: Option<impl Read + Send + 'static>, collector: Collector) -> Reader {
+fn read_stream(
+    pipe: Option<impl Read + Send + 'static>,
+    collector: Collector,
+    tee: Option<Sender<Vec<u8>>>,
+) -> Reader {
     let shared = Arc::new(Mutex::new(Shared { collector, closed: false }));
     let (send, ended) = mpsc::channel::<()>();
     let writer = Arc::clone(&shared);
@@ -239,6 +305,8 @@ fn read_stream(pipe: Option<impl Read + Send + 'static>, collector: Collector) -
                         return;
                     }
                     shared.collector.push(&buffer[..n]);
+                    // Nobody may be listening any more; what is kept is kept all the same.
+                    drop(tee.as_ref().map(|tee| tee.send(buffer[..n].to_vec())));
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return,

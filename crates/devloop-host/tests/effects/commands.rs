@@ -246,3 +246,109 @@ fn a_login_is_copied_from_where_the_user_keeps_it() {
     let tree = ground.root.join(format!(".devloop/worktrees/{}/src", report.dispatch));
     assert_eq!(fs::read_to_string(tree.join("config-0")).unwrap(), ".credentials.json\n");
 }
+
+/// An agent of the test that speaks the protocol; it answers each request by its place.
+fn agent(asks: &str, ends: &str) -> String {
+    let lines = [
+        r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentInfo":{"name":"codex-acp"}}}"#
+            .to_owned(),
+        r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}"#.to_owned(),
+    ];
+    let update = |text: &str| {
+        json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s1", "update": {
+            "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } } } })
+        .to_string()
+    };
+    let cost = json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s1",
+        "update": { "sessionUpdate": "usage_update", "cost": { "amount": 0.0425, "currency": "USD" } } } });
+    let (first, second) = DONE.split_at(60);
+    let say = |text: &str| format!("printf '%s\\n' {}", shlex_quote(text));
+    format!(
+        "read a; printf '%s\\n' \"$a\" > src/initialize; {}; read a; printf '%s\\n' \"$a\" > src/new; {}; \
+         read a; printf '%s\\n' \"$a\" > src/prompt; echo noise; {}; {}; {}; {asks} {ends}",
+        say(&lines[0]),
+        say(&lines[1]),
+        say(&update(first)),
+        say(&update(&format!("{second}</devloop_result>"))),
+        say(&cost.to_string()),
+    )
+}
+
+const TURN_ENDED: &str = concat!(
+    r#"printf '%s
+' '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn","#,
+    r#""usage":{"inputTokens":30,"outputTokens":4,"cachedReadTokens":5}}}'"#
+);
+
+fn with_agent(script: &str, limit_ms: u64) -> (Ground, Report) {
+    let ground = ground(Backend::Acp, script, &[]);
+    let contract = ground.contract("t", &["src/**"]);
+    let report = work(&ground, &contract, limit_ms);
+    (ground, report)
+}
+
+#[test]
+fn an_agent_is_greeted_asked_and_left_when_its_turn_is_over() {
+    let asks = concat!(
+        r#"printf '%s
+' '{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"options":["#,
+        r#"{"optionId":"no","kind":"reject_once"},{"optionId":"yes","kind":"allow_once"}]}}'; "#,
+        r#"read a; printf '%s
+' "$a" > src/permission; "#,
+        r#"printf '%s
+' '{"jsonrpc":"2.0","id":10,"method":"fs/read_text_file","params":{}}'; "#,
+        r#"read a; printf '%s
+' "$a" > src/file;"#
+    );
+    // It stays when its input is closed, as some do.
+    let (ground, report) = with_agent(&agent(asks, &format!("{TURN_ENDED}; exec sleep 600")), LIMIT_MS);
+    assert_eq!(report.outcome, Outcome::Worked { summary: "ok".into() });
+    let usage = report.usage.unwrap();
+    assert_eq!(usage.cost, Some(UsdMicros(42_500)));
+    assert_eq!(usage.tokens, Tokens { input_uncached: 30, cache_read: 5, output: 4, ..Tokens::default() });
+    let tree = ground.root.join(format!(".devloop/worktrees/{}/src", report.dispatch));
+    let read = |name: &str| fs::read_to_string(tree.join(name)).unwrap();
+    assert!(read("initialize").contains("\"protocolVersion\":1"));
+    assert!(
+        read("new").contains("\"mcpServers\":[]")
+            && read("new").contains(report.dispatch.to_string().as_str())
+    );
+    assert!(read("prompt").contains("You work on one task"));
+    assert!(read("permission").contains("\"optionId\":\"yes\""));
+    assert!(read("file").contains("-32601"));
+}
+
+#[test]
+fn an_agent_that_fails_hangs_or_says_nothing_has_its_end() {
+    let outcome = |script: &str, limit_ms| with_agent(script, limit_ms).1.outcome;
+    let error = concat!(
+        r#"printf '%s
+' '{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"#,
+        r#""message":"Authentication required"}}'"#
+    );
+    match outcome(&agent("", error), LIMIT_MS) {
+        Outcome::Failed { class: FailureClass::LoginExpired, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    match outcome(&agent("", "exec sleep 600"), 1_500) {
+        Outcome::Failed { class: FailureClass::Deadline, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    match outcome(&agent("", "exit 0"), LIMIT_MS) {
+        Outcome::Failed { class: FailureClass::Machine, detail } => {
+            assert!(detail.contains("it ended"), "{detail}")
+        }
+        other => panic!("{other:?}"),
+    }
+    match outcome("exit 3", LIMIT_MS) {
+        Outcome::Refused { detail } => assert!(detail.contains("before a prompt was sent"), "{detail}"),
+        other => panic!("{other:?}"),
+    }
+    let stop = r#"printf '%s\n' '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'"#;
+    match outcome(&agent("", stop), LIMIT_MS) {
+        Outcome::Failed { class: FailureClass::Task, detail } => {
+            assert!(detail.contains("output limit"), "{detail}")
+        }
+        other => panic!("{other:?}"),
+    }
+}

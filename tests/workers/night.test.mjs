@@ -1,0 +1,136 @@
+// Whole nights with the real command lines against scripted models on this machine: codex plans, DSH works,
+// claude reviews. It asserts what is in the repository, the journal and the process table, not what was said.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+import { startModelServer } from '../fakes/model-server.mjs'
+import { honest, roleOf } from './lib/answers.mjs'
+import { Bench, howToRun, install } from './lib/bench.mjs'
+
+const clis = await install()
+const options = howToRun(clis)
+
+/** Neither codex nor DSH knows a price, so the routes do: dollars for a million tokens. */
+const price = { input: 1, cacheRead: 0.1, output: 4 }
+const ROUTES = {
+  plannerRoute: { backend: 'codex', model: 'gpt-5.5', price },
+  reviewerRoute: { backend: 'claude', model: 'sonnet' },
+  routing: Object.fromEntries(
+    ['T0', 'T1', 'T2', 'T3'].map((tier) => [tier, { backend: 'dsh', model: 'deepseek-flash', price }]),
+  ),
+}
+
+async function bench(t, answer, routes = ROUTES) {
+  const server = await startModelServer(answer)
+  const made = new Bench(clis, server)
+  t.after(() => made.end())
+  await made.arm(routes)
+  return made
+}
+
+test('codex plans, DSH works, claude reviews, and the target holds it all', options, async (t) => {
+  const night = await bench(t, honest)
+  const { code, output } = await night.loop().ended
+  const status = await night.status()
+  assert.equal(status.phase, 'complete', `${code} ${output}\n${JSON.stringify(status, null, 1)}`)
+  const { stdout } = await night.git('ls-tree', '-r', '--name-only', 'work')
+  assert.deepEqual(stdout.trim().split('\n').sort(), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
+  const who = (dialect) => night.server.calls.filter((call) => call.dialect === dialect && !call.side)
+  assert.ok(who('responses').every((call) => roleOf(call) === 'plan'))
+  assert.ok(who('anthropic').every((call) => roleOf(call) === 'review'))
+  assert.deepEqual(
+    [who('responses').length, who('chat').length, who('anthropic').length],
+    [1, 4, 2],
+    'one plan, two tasks of two calls, two reviews',
+  )
+  // Each saw its own key and no other.
+  assert.equal(who('responses')[0].headers.authorization, 'Bearer key-of-codex')
+  assert.equal(who('chat')[0].headers.authorization, 'Bearer key-of-dsh')
+  assert.equal(who('anthropic')[0].headers['x-api-key'], 'key-of-claude')
+  assert.ok(!who('anthropic')[0].tools.some((tool) => ['Write', 'Edit', 'Bash'].includes(tool)))
+  const settled = night.events().filter((event) => event.usage_settled).map((event) => event.usage_settled)
+  const tokens = settled.map((event) => event.tokens.output).sort((a, b) => a - b)
+  assert.deepEqual(tokens, [40, 40, 40, 80, 80], JSON.stringify(settled))
+  // 1000 x 1 + 200 x 0.1 + 40 x 4 millionths a call; claude says 2420 by its own list.
+  const spent = settled.map((event) => `${event.certainty} ${event.amount}`).sort()
+  const expected = ['measured 2420', 'measured 2420', 'priced 1180', 'priced 2360', 'priced 2360']
+  assert.deepEqual(spent, expected)
+  assert.deepEqual([night.workers(), night.leftovers()], [[], []])
+})
+
+/** What the provider answers, and what must become of the route that asked. */
+const error = (status, message, type = 'error') => ({
+  status,
+  body: { type: 'error', error: { message, type, code: type } },
+})
+const FAULTS = [
+  ['claude', error(400, 'Your credit balance is too low'), 'closed'],
+  ['claude', error(401, 'invalid x-api-key', 'authentication_error'), 'closed'],
+  ['claude', error(429, 'You hit your limit, it resets in 2 hours', 'rate_limit_error'), 'until'],
+  ['claude', error(529, 'Overloaded', 'overloaded_error'), 'until'],
+  ['claude', error(400, 'prompt is too long: 250000 tokens > 200000 maximum'), 'open'],
+  ['claude', { text: 'half', stop: 'max_tokens' }, 'open'],
+  ['claude', { text: '', stop: 'refusal' }, 'open'],
+  ['codex', error(429, 'You exceeded your current quota', 'insufficient_quota'), 'closed'],
+  ['codex', error(401, 'Incorrect API key provided', 'invalid_api_key'), 'closed'],
+  ['codex', error(503, 'overloaded', 'server_error'), 'until'],
+  ['codex', { failed: { code: 'context_length_exceeded', message: 'too long' } }, 'open'],
+  ['codex', { text: 'half', stop: 'max_output_tokens' }, 'open'],
+  ['dsh', error(402, 'Insufficient Balance'), 'closed'],
+  ['dsh', error(401, 'Authentication Fails', 'authentication_error'), 'closed'],
+  ['dsh', error(400, "This model's maximum context length is 131072 tokens."), 'open'],
+  ['dsh', { text: 'half', stop: 'length' }, 'open'],
+  ['dsh', { text: '', stop: 'content_filter' }, 'open'],
+]
+
+for (const [backend, answer, gate] of FAULTS) {
+  const name = answer.body?.error.message ?? answer.stop ?? answer.failed.code
+  test(`${backend} with ${answer.status ?? 200} ${name}: ${gate}`, options, async (t) => {
+    const model = { claude: 'sonnet', codex: 'gpt-5.5', dsh: 'deepseek-flash' }[backend]
+    const routes = { ...ROUTES, plannerRoute: { backend, model } }
+    const night = await bench(t, () => answer, routes)
+    const { output } = await night.loop(['tick']).ended
+    await night.loop(['tick']).ended
+    const events = night.events()
+    const gates = events.filter((event) => event.route_gated).map((event) => event.route_gated.gate)
+    const last = JSON.stringify(gates[0] ?? 'open')
+    const said = gate === 'closed' ? /^"closed"$/i : gate === 'until' ? /until/i : /^"open"$/
+    assert.match(last, said, `${output}\n${JSON.stringify(events)}`)
+    const charged = !events.some((event) => event.attempt_returned)
+    assert.equal(charged, gate === 'open', 'an attempt is charged only where a model worked')
+    assert.deepEqual(night.workers(), [])
+  })
+}
+
+test('a loop killed while claude works leaves nothing, and the next one finishes', options, async (t) => {
+  let hang = true
+  let asked
+  const heard = new Promise((settle) => {
+    asked = settle
+  })
+  const answer = (call) => {
+    if (!hang || roleOf(call) !== 'work') return honest(call)
+    asked()
+    return { hang: true }
+  }
+  const worker = { backend: 'claude', model: 'haiku' }
+  const tiers = Object.fromEntries(['T0', 'T1', 'T2', 'T3'].map((tier) => [tier, worker]))
+  const night = await bench(t, answer, { ...ROUTES, routing: tiers })
+  const first = night.loop()
+  await Promise.race([heard, first.ended.then(({ output }) => assert.fail(`it ended early: ${output}`))])
+  first.child.kill('SIGKILL')
+  await first.ended
+  const orphans = night.workers()
+  assert.ok(orphans.length > 0, 'the command line outlives the loop that started it')
+  hang = false
+  const { output } = await night.loop().ended
+  const status = await night.status()
+  assert.equal(status.phase, 'complete', `${output}\n${JSON.stringify(status, null, 1)}`)
+  assert.deepEqual(night.workers(), [])
+  const { stdout } = await night.git('worktree', 'list', '--porcelain')
+  assert.equal(stdout.match(/^worktree /gm).length, 1)
+  const said = readFileSync(join(night.root, 'hello/said.txt'), 'utf8')
+  assert.equal(said, 'hello\n')
+})
