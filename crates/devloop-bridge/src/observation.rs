@@ -16,7 +16,7 @@ macro_rules! observation_shapes {
             id, title, tier, risk, depends_on, allowed_paths, criteria, estimate,
         });
         $variant!($wit, report::CommitFault {
-            Scope, ScopeUnknown, Secret, Escaped, Late, BranchTaken, Git,
+            Scope, ScopeUnknown, Secret, Escaped, Late, BranchTaken, TooLarge, Git,
         });
         $variant!($wit, report::CheckOutcome {
             Green, Red { commands, output } as CheckOutcomeRed, Unavailable { detail },

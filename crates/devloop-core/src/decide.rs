@@ -390,7 +390,8 @@ fn start_model(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>)
         Admission::Blocked(_) => return None,
         Admission::Hold { key, detail, items } => {
             let mut draft = Draft::default();
-            draft.hold(view, key.clone(), &detail, &items, task.map(Task::resume_point));
+            let held = task.filter(|task| key.subject == Subject::Task(task.id.clone()));
+            draft.hold(view, key.clone(), &detail, &items, held.map(Task::resume_point));
             return Some(draft.done(Reason::Held { key }));
         }
     };
@@ -398,7 +399,8 @@ fn start_model(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>)
     let (subject, basis) = match task {
         Some(task) => {
             let mut basis = Basis::of_task(view.state, view.policy, task);
-            basis.base = basis.base.or(Some(tip));
+            // Without a commit of its own there is nothing that an older base would be right for.
+            basis.base = basis.base.filter(|_| task.tip.is_some()).or(Some(tip));
             (Subject::Task(task.id.clone()), basis)
         }
         None => (Subject::Planning, Basis::of_loop(view.state, view.policy, Some(tip))),

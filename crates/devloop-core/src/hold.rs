@@ -188,6 +188,14 @@ hold_kinds! {
     AcceptanceFailed = "acceptance_failed": [Retry, RetryFresh, Drop, Stop];
     /// A check could not start or timed out.
     CheckUnavailable = "check_unavailable": [Review, Retry, Drop, Stop];
+    /// The change is too large to be reviewed, and was planned anew too often.
+    TaskOverBudget = "task_over_budget": [Replan, Retry, RetryFresh, Drop, Stop];
+    /// A rule of the project refused the commit before its review; only states of the earlier plugin have it.
+    PreprBlocked = "prepr_blocked": [Retry, RetryFresh, Drop, Stop];
+    /// A rule of the project gave no word on the commit; only states of the earlier plugin have it.
+    PreprUnavailable = "prepr_unavailable": [Review, Retry, Drop, Stop];
+    /// The forge refused the merge; only states of the earlier plugin have it.
+    ForgeMergeRefused = "forge_merge_refused": [Retry, Drop, Stop];
     /// The result was for something else.
     InvalidAgentResult = "invalid_agent_result": [Retry, Drop, Stop];
     /// The result could not be applied.
@@ -261,6 +269,27 @@ impl HoldKind {
         )
     }
 
+    /// What a hold of this kind is usually about; a cap on a task's money may hold that task alone.
+    #[must_use]
+    pub fn usual_subject(self, task: &TaskId, route: &RouteKey) -> Subject {
+        match self {
+            HoldKind::DailyCostCap
+            | HoldKind::SessionCostCap
+            | HoldKind::GoalCostCap
+            | HoldKind::AllProjectsDailyCap
+            | HoldKind::ReserveExceedsCap => Subject::Loop,
+            HoldKind::MergeOntoTrunk
+            | HoldKind::MergeDetachedHead
+            | HoldKind::NoProgress
+            | HoldKind::ChecksRedAtBase
+            | HoldKind::TargetRewound => Subject::Target,
+            HoldKind::PlanAttempts | HoldKind::PlanRefusals | HoldKind::EmptyPlan => Subject::Planning,
+            HoldKind::GoalChanged => Subject::Goal,
+            HoldKind::RouteClosed | HoldKind::QuotaWaitTooLong => Subject::Route(route.clone()),
+            _ => Subject::Task(task.clone()),
+        }
+    }
+
     /// Whether `retry` means working again although the task could continue elsewhere.
     #[must_use]
     pub fn retry_redoes_work(self) -> bool {
@@ -274,6 +303,8 @@ impl HoldKind {
                 | HoldKind::LateCommit
                 | HoldKind::PostMergeRed
                 | HoldKind::Refreshes
+                | HoldKind::TaskOverBudget
+                | HoldKind::PreprBlocked
         )
     }
 }

@@ -38,10 +38,11 @@ fn orphan(view: &View<'_>, dispatch: DispatchId, lease: &Lease, seen: &OrphanSee
         return Some(draft.done(Reason::OrphanAlive { subject: lease.subject.clone() }));
     }
     if seen.run_record {
-        // It may have worked: its money stays. That its owner died is not the task's failure.
+        // It may have worked: its money stays. That its owner died is not the task's failure; a plan has no
+        // other count that would end a row of them.
         draft.events.extend(assume(view, dispatch));
-        draft.event(Event::AttemptReturned { dispatch });
         if let Subject::Task(id) = &lease.subject {
+            draft.event(Event::AttemptReturned { dispatch });
             draft.event(Event::Counted { task: id.clone(), counter: Counter::Orphan });
         }
     } else {

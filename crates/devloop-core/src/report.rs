@@ -59,7 +59,7 @@ data! {
         },
         /// The worker left nothing to commit.
         CommitEmpty,
-        /// The host would not commit.
+        /// The host would not commit, or would not take a plan or a review over.
         CommitRefused {
             /// Why.
             why: CommitFault,
@@ -82,7 +82,7 @@ data! {
             /// The target's tip.
             tip: Oid,
         },
-        /// The merge was not published.
+        /// The merge was not published; for a check or a review: its commit is not in the repository.
         NotMerged {
             /// Why.
             why: MergeFault,
@@ -147,7 +147,7 @@ data! {
         },
     }
 
-    /// Why the host would not commit.
+    /// Why the host would not commit, or not take a result over.
     #[derive(Copy)]
     pub enum CommitFault {
         /// Paths outside the contract.
@@ -162,6 +162,8 @@ data! {
         Late,
         /// The branch name is taken by other work.
         BranchTaken,
+        /// More than one review can judge.
+        TooLarge,
         /// git would not.
         Git,
     }

@@ -5,11 +5,11 @@ use devloop_core::command::Wish;
 use devloop_core::decide::{Input, decide};
 use devloop_core::diagnose::max_decisions;
 use devloop_core::effect::{Effect, Job};
-use devloop_core::hold::HoldKey;
+use devloop_core::hold::{HoldKey, Subject};
 use devloop_core::observation::Observation;
 use devloop_core::policy::{Acceptance, Backend};
 use devloop_core::reason::{Reason, Refusal, WaitWhy};
-use devloop_core::report::{FailureClass, MergeFault, Outcome, Report, Usage};
+use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage};
 use devloop_core::review::Verdict;
 use devloop_core::state::{Gate, Op};
 use devloop_core::task::Stage;
@@ -271,6 +271,68 @@ fn the_checks_are_seen_once_on_the_base_of_every_goal() {
     world.goal = 8;
     assert_eq!(world.run(), Reason::StillComplete);
     assert_eq!(counted.get(), 2);
+}
+
+#[test]
+fn a_planner_or_reviewer_that_wrote_into_the_checkout_is_asked_about() {
+    for (op, asks) in [(Op::Plan, "planning:escaped_write"), (Op::Review, "task/a:escaped_write")] {
+        let mut world = one();
+        let mut report = until(&mut world, op);
+        let (detail, paths) = ("changed while it ran".into(), vec!["README.md".into()]);
+        report.outcome = Outcome::CommitRefused { why: CommitFault::Escaped, detail, paths };
+        world.queue.push(report);
+        assert_eq!(world.run(), Reason::Halted);
+        assert_eq!(world.holds(), [asks]);
+        assert_eq!(world.state.open_holds()[0].1.items, ["README.md"]);
+        assert!(matches!(world.answer(Answer::Drop), Reason::Answered { .. }) == (op == Op::Review));
+        if op == Op::Plan {
+            world.answer(Answer::Retry);
+            assert_eq!(world.run(), Reason::StillComplete);
+        }
+    }
+}
+
+#[test]
+fn a_change_that_is_too_large_is_split_by_a_planner_then_asked_about() {
+    let mut world = one();
+    let mut names = ["c", "b"].into_iter().map(|id| planned(id, &[], "a/**", Risk::Low)).collect::<Vec<_>>();
+    let mut planned_again = false;
+    world.script = Box::new(move |effect, _| match effect {
+        Effect::Commit { .. } => Some(Outcome::CommitRefused {
+            why: CommitFault::TooLarge,
+            detail: "2,000 lines".into(),
+            paths: vec!["a/x".into()],
+        }),
+        Effect::Dispatch { job: Job::Plan { .. }, .. } if std::mem::replace(&mut planned_again, true) => {
+            Some(Outcome::Planned { tasks: vec![names.pop()?] })
+        }
+        _ => None,
+    });
+    assert_eq!(world.run(), Reason::Halted);
+    assert_eq!(world.holds(), ["task/c:task_over_budget"], "two replans of the lineage, then a person");
+    assert!(matches!(world.answer(Answer::Replan), Reason::Answered { .. }), "exactly one more");
+}
+
+#[test]
+fn a_commit_that_is_gone_is_no_fault_of_its_review_or_check() {
+    let fresh = Wish::Answer { answer: Answer::RetryFresh, hold: None, revision: None };
+    for op in [Op::Review, Op::Check] {
+        let mut world = one();
+        world.policy.acceptance = Acceptance::Digest(digest(9));
+        let mut report = until(&mut world, op);
+        if world.state.leases[&report.dispatch].subject == Subject::Target {
+            report.outcome = Outcome::Checked(CheckOutcome::Green);
+            world.queue.push(report);
+            report = until(&mut world, op);
+        }
+        let (why, detail) = (MergeFault::UnknownCommit, "it is gone".into());
+        report.outcome = Outcome::NotMerged { why, detail, paths: Vec::new() };
+        world.queue.push(report);
+        world.tick();
+        assert_eq!(world.holds(), ["task/a:missing_review_worktree"]);
+        assert!(matches!(world.say(fresh.clone()), Reason::Answered { .. }));
+        assert_eq!(world.run(), Reason::StillComplete);
+    }
 }
 
 /// Decides until the tick is over; fails when it never is.

@@ -138,19 +138,10 @@ const RECOMPUTED: &[&str] = &[
     "no_progress",
 ];
 
-/// The kind that asks what the old reason asked; reasons without a namesake get the kind with the same
-/// answers.
+/// The kind that asks what the old reason asked: its namesake, which every known reason has.
 fn kind_of(base: &str) -> HoldKind {
-    match base {
-        "task_over_budget" => HoldKind::ReviewRequestedReplan,
-        "prepr_blocked" => HoldKind::AcceptanceFailed,
-        "prepr_unavailable" => HoldKind::CheckUnavailable,
-        "forge_merge_refused" => HoldKind::MergeWedged,
-        _ => {
-            let known = HoldKind::ALL.iter().copied().find(|kind| kind.key() == base);
-            known.unwrap_or(HoldKind::ResultTransitionFailed)
-        }
-    }
+    let known = HoldKind::ALL.iter().copied().find(|kind| kind.key() == base);
+    known.unwrap_or(HoldKind::ResultTransitionFailed)
 }
 
 fn carry_hold(

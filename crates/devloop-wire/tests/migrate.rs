@@ -203,10 +203,10 @@ fn stops_stay_stops_and_ends_stay_ends() {
 #[test]
 fn every_old_reason_becomes_a_question_on_its_task() {
     for (reason, kind) in [
-        ("task_over_budget:300 lines", HoldKind::ReviewRequestedReplan),
-        ("prepr_blocked:SZ-4", HoldKind::AcceptanceFailed),
-        ("prepr_unavailable:timeout", HoldKind::CheckUnavailable),
-        ("forge_merge_refused", HoldKind::MergeWedged),
+        ("task_over_budget:300 lines", HoldKind::TaskOverBudget),
+        ("prepr_blocked:SZ-4", HoldKind::PreprBlocked),
+        ("prepr_unavailable:timeout", HoldKind::PreprUnavailable),
+        ("forge_merge_refused", HoldKind::ForgeMergeRefused),
         ("acceptance_failed:npm test", HoldKind::AcceptanceFailed),
         ("max_task_attempts:TASK-001", HoldKind::MaxTaskAttempts),
         ("of a release to come", HoldKind::ResultTransitionFailed),

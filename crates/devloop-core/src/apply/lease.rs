@@ -106,7 +106,8 @@ fn start(task: &mut Task, d: DispatchId, lease: &Lease) -> Folded {
         Op::Work => {
             bump(&mut counters.attempts);
             counters.started_at = counters.started_at.or(Some(lease.started_at));
-            task.base = task.base.take().or_else(|| lease.basis.base.clone());
+            // Without a commit of its own a task starts on the base that its lease names.
+            task.base = task.base.take().filter(|_| task.tip.is_some()).or_else(|| lease.basis.base.clone());
             Stage::Working(d)
         }
         Op::Commit => Stage::Committing(d),

@@ -58,11 +58,13 @@ fn is_accepted(f: &Facts<'_>, answer: Answer) -> bool {
     }
 }
 
-/// The hold `replans` asks for exactly one more; everywhere else the lineage must have one left.
+/// The holds `replans` and `task_over_budget` ask for exactly one more; everywhere else the lineage must have
+/// one left.
 fn may_replan(f: &Facts<'_>, task: &Task) -> bool {
     let granted = lineage_grants(f.state, HoldKind::Replans, &task.lineage);
     let limit = u64::from(f.policy.limits.replans).saturating_mul(1 + granted);
-    f.hold.kind == HoldKind::Replans || u64::from(task.counters.replans) < limit
+    let asks_for_one = matches!(f.hold.kind, HoldKind::Replans | HoldKind::TaskOverBudget);
+    asks_for_one || u64::from(task.counters.replans) < limit
 }
 
 /// The cap on money that a hold is about; for a reserve above a cap the first item names it.
@@ -214,10 +216,10 @@ fn work_again(f: &Facts<'_>) -> String {
              moved aside",
             short(tip)
         ),
-        (None, Some(base)) => format!(
-            "Works on it again from {}, where it started: nothing was committed, leftovers are moved aside",
-            short(base)
-        ),
+        (None, Some(_)) => {
+            "Works on it again from the current target: nothing was committed, leftovers are moved aside"
+                .to_string()
+        }
         (None, None) => "Starts the task from the current target: there is nothing to keep yet".to_string(),
     }
 }

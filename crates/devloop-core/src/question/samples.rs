@@ -179,26 +179,6 @@ pub(crate) fn lease(state: &mut LoopState, number: u64, op: Op, subject: Subject
     state.next_dispatch = state.next_dispatch.max(number + 1);
 }
 
-/// Which subjects the core opens this kind on.
-fn subject_of(kind: HoldKind) -> Subject {
-    match kind {
-        HoldKind::DailyCostCap
-        | HoldKind::SessionCostCap
-        | HoldKind::GoalCostCap
-        | HoldKind::AllProjectsDailyCap
-        | HoldKind::ReserveExceedsCap => Subject::Loop,
-        HoldKind::MergeOntoTrunk
-        | HoldKind::MergeDetachedHead
-        | HoldKind::NoProgress
-        | HoldKind::ChecksRedAtBase
-        | HoldKind::TargetRewound => Subject::Target,
-        HoldKind::PlanAttempts | HoldKind::PlanRefusals | HoldKind::EmptyPlan => Subject::Planning,
-        HoldKind::GoalChanged => Subject::Goal,
-        HoldKind::RouteClosed | HoldKind::QuotaWaitTooLong => Subject::Route(route_key("work")),
-        _ => Subject::Task(task_id("a")),
-    }
-}
-
 /// Task `a`, held with its commit, beside a task `b` that is ready.
 pub(crate) fn of_task(stage: ResumeTo, kind: HoldKind) -> LoopState {
     let stage = held(stage, kind);
@@ -207,7 +187,7 @@ pub(crate) fn of_task(stage: ResumeTo, kind: HoldKind) -> LoopState {
 
 /// The states every kind is put in: a task at each resting place, with and without a commit, or the loop.
 pub(crate) fn states_of(kind: HoldKind) -> Vec<LoopState> {
-    let subject = subject_of(kind);
+    let subject = kind.usual_subject(&task_id("a"), &route_key("work"));
     if !matches!(subject, Subject::Task(_)) {
         let detached = LoopState { target: LoopState::default().target, ..state([]) };
         return vec![

@@ -68,7 +68,7 @@ rows! {
         ["Raise budget.maxTokensPerTask in the configuration"];
     BlockedTask: "{Who} is reported as blocked. Try again, or plan it differently?",
         ["Remove what is in its way, then answer retry"];
-    MergeWedged: "A merge of {who} could not be finished or undone safely. Work on it again?",
+    MergeWedged: "A merge of {who} could not be finished or undone safely. Try the merge again?",
         ["Make the checkout clean and end any merge or rebase in it: git status"];
     UnknownBase: "A commit that {who} relies on is gone, or {target} lost it. Start it afresh?", [];
     MergeOntoTrunk: "{Target} is a trunk. Make a branch for this goal, or merge there? Planning and work go \
@@ -89,6 +89,15 @@ rows! {
         Take its commit up again?",
         ["Make the check start in a new checkout of {tip}, or raise acceptanceTimeoutMinutes in the \
         configuration"];
+    TaskOverBudget: "The change for {who} is too large for one review, and it was planned anew as often as \
+        allowed. Split it once more?",
+        ["Allow more of every task: budget.replans in the configuration"];
+    PreprBlocked: "A rule of the project refused the change for {who} before its review. Work on it again?",
+        ["Run the rule yourself in a checkout of {tip}"];
+    PreprUnavailable: "A rule of the project gave no word on the change for {who}. Take its commit up again?",
+        ["Run the rule yourself in a checkout of {tip}"];
+    ForgeMergeRefused: "The forge refused to merge {who}. Try the merge again? No worker runs.",
+        ["Mend what the forge names: protection, login or settings"];
     InvalidAgentResult: "What came back for {who} was for something else and was not used. Try again?", [];
     ResultTransitionFailed: "What came back for {who} could not be applied; nothing was changed. Try again?",
         ["See what the configuration lacks: devloop doctor"];
@@ -113,7 +122,8 @@ rows! {
     Refreshes: "{Target} kept moving: the branch of {who} was brought up to date as often as allowed. Try \
         again?",
         ["Let other work on {target} rest, then answer retry"];
-    MergeConflict: "{Who} and {target} change the same lines, again. Work on it again?", [];
+    MergeConflict: "{Who} and {target} change the same lines, again. Try the merge again, or start afresh \
+        from {target} as it is now?", [];
     BaseMoved: "{Target} could not be moved to the merge of {who} at any try. Try again?",
         ["Let other work on {target} rest and make your checkout clean, then answer retry"];
     PostMergeRed: "{Who} was merged, is not known to be good there, and was not taken back. Work on it \
@@ -127,7 +137,7 @@ rows! {
         ["Look at what was added: git log devloop/{id}"];
     SecretInDiff: "The change for {who} seems to hold a secret and was not committed. Start it afresh?",
         ["If the secret is real, have it replaced where it was issued: a worker has read it"];
-    EscapedWrite: "Your own checkout changed while a worker was busy with {who}. Try again?",
+    EscapedWrite: "Your own checkout changed while a model was busy with {who}. Try again?",
         ["Look at your checkout and undo what is not yours: git status"];
     PlanAttempts: "No acceptable plan came back as often as allowed. Plan again?",
         ["Make .devloop/GOAL.md clearer or smaller"];

@@ -62,13 +62,28 @@ pub(super) fn commit_ended(
             draft.event(Event::WorkCommitted { task: task.id.clone(), head: head.clone(), implementer });
         }
         Outcome::CommitEmpty => hold(HoldKind::EmptyTask, "", &[]),
+        Outcome::CommitRefused { why: CommitFault::TooLarge, detail, paths } => {
+            too_large(view, draft, task, detail, paths);
+        }
         Outcome::CommitRefused { why, detail, paths } => hold(commit_hold(*why), detail, paths),
         other => hold(HoldKind::ParentCommitFailed, &detail_of(other), &[]),
     }
 }
 
-fn commit_hold(why: CommitFault) -> HoldKind {
+/// A planner splits what one review cannot judge, unless that happened too often.
+fn too_large(view: &View<'_>, draft: &mut Draft, task: &Task, detail: &str, paths: &[String]) {
+    if task.counters.replans < view.policy.limits.replans {
+        draft.event(Event::ReplanRequested { task: task.id.clone() });
+        return;
+    }
+    let to = rework(notes(&alloc::format!("The change is too large for one review.\n{detail}"), paths));
+    draft.hold(view, task_key(&task.id, HoldKind::TaskOverBudget), detail, paths, Some(to));
+}
+
+/// The question that a refusal to take something over puts.
+pub(super) fn commit_hold(why: CommitFault) -> HoldKind {
     match why {
+        CommitFault::TooLarge => HoldKind::TaskOverBudget,
         CommitFault::Scope => HoldKind::ScopeViolation,
         CommitFault::ScopeUnknown => HoldKind::ScopeCheckFailed,
         CommitFault::Secret => HoldKind::SecretInDiff,
@@ -105,6 +120,10 @@ pub(super) fn check_ended(
             } else {
                 moved(draft, task, rework(text));
             }
+        }
+        (Outcome::NotMerged { why: MergeFault::UnknownCommit, detail, .. }, _) => {
+            let key = task_key(&task.id, HoldKind::MissingReviewWorktree);
+            draft.hold(view, key, detail, &[], Some(ResumeTo::Ready));
         }
         (other, _) => {
             let key = task_key(&task.id, HoldKind::CheckUnavailable);

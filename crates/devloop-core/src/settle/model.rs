@@ -2,13 +2,14 @@
 
 use alloc::string::ToString;
 
+use super::host::commit_hold;
 use super::{detail_of, moved};
 use crate::basis::Basis;
 use crate::draft::{Draft, NewLease, View, rework, task_key};
 use crate::event::Event;
 use crate::hold::{HoldKey, HoldKind, Subject};
 use crate::ids::Oid;
-use crate::report::{FailureClass, Outcome, Report};
+use crate::report::{CommitFault, FailureClass, MergeFault, Outcome, Report};
 use crate::review::{Review, ReviewFault, ReviewedHead, Verdict};
 use crate::state::{Lease, Op, Planning};
 use crate::task::{ResumeTo, Task};
@@ -30,6 +31,12 @@ pub(super) fn plan_ended(view: &View<'_>, draft: &mut Draft, report: &Report, le
         }
         Outcome::Failed { class, .. } if class.is_route() => {
             draft.event(Event::PlanWanted { replaces: replaces.clone() });
+            return;
+        }
+        Outcome::CommitRefused { why: CommitFault::Escaped, detail, paths } => {
+            draft.event(Event::PlanRefused { detail: crate::task::clip(detail) });
+            let key = HoldKey { subject: Subject::Planning, kind: HoldKind::EscapedWrite };
+            draft.hold(view, key, detail, paths, None);
             return;
         }
         _ if lease.basis.goal_epoch != now.goal_epoch => "the goal changed while it was planned".to_string(),
@@ -97,6 +104,9 @@ pub(super) fn work_ended(
             hold(draft, HoldKind::BackendFailed, detail);
         }
         Outcome::Failed { .. } => moved(draft, task, back),
+        Outcome::CommitRefused { why, detail, paths } => {
+            draft.hold(view, task_key(&task.id, commit_hold(*why)), detail, paths, Some(back));
+        }
         other => hold(draft, HoldKind::InvalidAgentResult, &detail_of(other)),
     }
 }
@@ -125,6 +135,13 @@ pub(super) fn review_ended(
             hold(draft, HoldKind::DispatchRefused, detail, back);
         }
         Outcome::Refused { .. } => moved(draft, task, back),
+        // Nothing that a reviewer says counts when it wrote where it must not.
+        Outcome::CommitRefused { why, detail, paths } => {
+            draft.hold(view, task_key(&task.id, commit_hold(*why)), detail, paths, Some(back));
+        }
+        Outcome::NotMerged { why: MergeFault::UnknownCommit, detail, .. } => {
+            hold(draft, HoldKind::MissingReviewWorktree, detail, ResumeTo::Ready);
+        }
         Outcome::Failed { class, .. } if class.is_route() || *class == FailureClass::Cancelled => {
             moved(draft, task, back);
         }

@@ -101,7 +101,7 @@ fn not_merged() -> Vec<Outcome> {
 }
 
 fn commit_refused() -> Vec<Outcome> {
-    let faults = units!(CommitFault: Scope, ScopeUnknown, Secret, Escaped, Late, BranchTaken, Git);
+    let faults = units!(CommitFault: Scope, ScopeUnknown, Secret, Escaped, Late, BranchTaken, TooLarge, Git);
     let of = |why| Outcome::CommitRefused { why, detail: text(), paths: vec!["elsewhere/x".into()] };
     faults.into_iter().map(of).collect()
 }

@@ -29,7 +29,7 @@ pub(super) fn perform(
     }
 }
 
-fn refused(why: CommitFault, detail: impl std::fmt::Display, mut paths: Vec<String>) -> Outcome {
+pub(super) fn refused(why: CommitFault, detail: impl std::fmt::Display, mut paths: Vec<String>) -> Outcome {
     paths.truncate(PATHS_SHOWN);
     Outcome::CommitRefused { why, detail: clip(&detail.to_string()), paths }
 }

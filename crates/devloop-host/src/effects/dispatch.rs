@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use devloop_core::effect::{Contract, Job, Start as WorkStart};
 use devloop_core::ids::{DispatchId, Oid, RouteKey, TaskId};
-use devloop_core::report::Outcome;
+use devloop_core::report::{CommitFault, Outcome};
 use devloop_core::task::clip;
 use devloop_wire::config_doc::RouteConfig;
 
 use super::check::protected_scope;
+use super::commit::refused;
 use super::flight::{Done, machine_failure};
 use super::prompt::{self, Material};
 use super::run_record::{self, Role, RunRecord};
@@ -260,6 +261,12 @@ fn run(
     // A thread that ends early has ended all the same, and its record says so.
     let result = result.unwrap_or_else(|panic| resume_unwind(panic));
     match noted {
+        // A worker's change is judged when it is committed; of the others nothing is taken over.
+        Ok(()) if record.role != Role::Work && !record.escaped.is_empty() => {
+            let detail = "files of the operator's checkout changed while it was planned or reviewed";
+            let outcome = refused(CommitFault::Escaped, detail, record.escaped.clone());
+            BackendResult { outcome, usage: result.usage }
+        }
         Ok(()) => result,
         // The outcome cannot be trusted without them; what it used still counts.
         Err(error) => BackendResult { outcome: machine_failure(error), usage: result.usage },

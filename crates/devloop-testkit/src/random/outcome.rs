@@ -117,6 +117,7 @@ fn commit(random: &mut Random) -> Outcome {
             CommitFault::Escaped,
             CommitFault::Late,
             CommitFault::BranchTaken,
+            CommitFault::TooLarge,
             CommitFault::Git,
         ]),
         _ => return Outcome::Committed { head: random.oid() },
