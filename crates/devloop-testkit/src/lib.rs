@@ -2,4 +2,5 @@
 pub mod night;
 pub mod random;
 pub mod sim;
+pub mod sketch;
 pub mod world;
