@@ -1,6 +1,7 @@
 //! The repository's own commands, one line each; it decides nothing and holds no logic of its own.
 
 mod bench;
+mod decisions;
 mod dist;
 mod guest;
 mod help;
@@ -17,6 +18,7 @@ type Command = fn(&[String]) -> Result<(), String>;
 /// Every command: name, what it does, where it lives.
 const COMMANDS: &[(&str, &str, Command)] = &[
     ("bench", "measure everything and write docs/bench.md (or show the parts named)", bench::run),
+    ("decisions", "write docs/DECISIONS.md from the core (--check: only compare)", decisions::run),
     ("dist", "build and pack the npm packages (--quick: development CLI, test form only)", dist::run),
     ("guest", "build the component and its image (--force, --target <triple>)", guest::run),
     ("help-page", "write docs/cli.md from the CLI's own help (--check: only compare)", help::run),
@@ -46,7 +48,7 @@ fn main() -> std::process::ExitCode {
 fn usage() -> String {
     let mut text = String::from("usage: cargo xtask <command>\n");
     for (name, what, _) in COMMANDS {
-        text.push_str(&format!("  {name:<8} {what}\n"));
+        text.push_str(&format!("  {name:<9} {what}\n"));
     }
     text
 }

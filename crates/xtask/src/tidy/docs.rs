@@ -115,6 +115,18 @@ pub fn schemas(tree: &Tree) -> Vec<Finding> {
     differing(tree, &crate::schema::documents())
 }
 
+/// The page of decisions is what the core says.
+pub fn decisions(tree: &Tree) -> Vec<Finding> {
+    let read = |path: &str| tree.text(path).map(str::to_owned);
+    match crate::decisions::page(&read) {
+        Ok(page) if tree.text(crate::decisions::PAGE) == Some(page.as_str()) => Vec::new(),
+        Ok(_) => {
+            vec![Finding::new(crate::decisions::PAGE, "is not what the core says: `cargo xtask decisions`")]
+        }
+        Err(sentence) => vec![Finding::new(crate::decisions::PAGE, sentence)],
+    }
+}
+
 /// Schemas that are missing, differ, or belong to no type any more.
 fn differing(tree: &Tree, wanted: &BTreeMap<String, String>) -> Vec<Finding> {
     let prefix = format!("{}/", crate::schema::FOLDER);

@@ -41,6 +41,7 @@ const RULES: &[Rule] = &[
     ("commands in documents", commands::named),
     ("WIT digest", docs::wit_digest),
     ("schemas of documents", docs::schemas),
+    ("decisions of the core", docs::decisions),
     ("invariants have tests", invariants::named_tests),
 ];
 
@@ -54,6 +55,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
             docs::fix(&tree, &root)?;
             wrap_comments(&tree, &root)?;
             crate::schema::run(&[])?;
+            crate::decisions::run(&[])?;
         }
         _ => return Err("usage: cargo xtask tidy [--fix]".to_owned()),
     }
