@@ -28,7 +28,6 @@ use devloop_core::policy::Policy;
 use devloop_core::reason::Reason;
 use devloop_core::report::Report;
 use devloop_core::state::{LoopState, Owner};
-use devloop_core::units::WallMs;
 use devloop_wire::state_doc;
 use devloop_wire::trace_line::{self, TraceEntry};
 
@@ -77,7 +76,8 @@ pub struct World {
     /// What the last tick saw.
     last_seen: Option<Observation>,
     helped: BTreeMap<String, u32>,
-    offered_at: Option<(u64, WallMs)>,
+    /// The revision that questions were last looked at.
+    offered_at: Option<u64>,
     audit: Audit,
     seen: Coverage,
     trace: Option<Trace>,

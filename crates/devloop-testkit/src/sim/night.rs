@@ -1,6 +1,8 @@
 //! Owns the course of a night: its setting, its wild steps, and the calm after them in which everybody is
 //! reasonable and the goal must be reached.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use devloop_core::command::Wish;
 use devloop_core::hold::HoldKind;
 use devloop_core::ids::Branch;
@@ -48,14 +50,22 @@ pub fn of_script(script: &Script, traced: bool) -> Night {
 }
 
 fn run(mut draw: Draw, steps: Option<usize>, traced: bool) -> Night {
-    let drawn = draw.pick(&[12, 30, 60, 100]);
+    let drawn = draw.pick(&[25, 50, 80, 140]);
     let steps = steps.unwrap_or(drawn);
-    let trouble = draw.pick(&[0, 60, 200, 450]);
+    let trouble = draw.pick(&[0, 40, 120, 350]);
     let mut world = World::new(draw, traced);
-    let broken = world.night(steps, trouble).err();
+    let lived = catch_unwind(AssertUnwindSafe(|| world.night(steps, trouble)));
+    let broken = lived.unwrap_or_else(|panic| Err(Broken::new("I3", panicked(&panic)))).err();
     let trace = world.trace.take().unwrap_or_default();
     let script = world.draw.script().clone();
     Night { script, seen: world.seen, broken, trace: trace.lines, story: trace.story }
+}
+
+/// What a panic said.
+fn panicked(panic: &Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("a panic: {}", text.unwrap_or("of unknown words"))
 }
 
 impl World {
@@ -76,10 +86,13 @@ impl World {
         if self.draw.odd(trouble) {
             self.trouble()?;
         }
+        if self.draw.odd(150) {
+            self.mend();
+        }
         self.land();
         let asked =
             matches!(self.last_reason, Some(Reason::Halted | Reason::StillPaused | Reason::StillComplete));
-        if self.draw.odd(if asked { 500 } else { 60 }) {
+        if self.draw.odd(if asked { 700 } else { 60 }) {
             self.operate()?;
         }
         self.beat()
@@ -100,7 +113,11 @@ impl World {
         if let Some(reason) = self.last_reason.clone() {
             self.at_rest(&reason)?;
         }
-        self.offers()?;
+        let revision = self.audit.shadow.revision;
+        if self.offered_at != Some(revision) {
+            self.offered_at = Some(revision);
+            self.offers()?;
+        }
         self.audit.so_far()
     }
 

@@ -217,7 +217,7 @@ impl World {
             Look::InTheWay => return not_merged(MergeFault::Checkout),
             Look::Clear { moved } => moved,
         };
-        let seldom = if moved { 400 } else { 80 };
+        let seldom = if moved { 600 } else { 150 };
         if self.faulty(seldom) {
             return match self.draw.below(7) {
                 0 => not_merged(MergeFault::Overlap),

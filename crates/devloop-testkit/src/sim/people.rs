@@ -67,20 +67,20 @@ impl World {
         {
             return wish;
         }
-        match self.draw.below(12) {
-            0..=4 => self.fitting_answer(),
-            5 => self.any_answer(),
-            6 => match self.last_wish.clone() {
+        match self.draw.below(16) {
+            0..=8 => self.fitting_answer(),
+            9 => self.any_answer(),
+            10 => match self.last_wish.clone() {
                 Some(wish) => wish,
                 None => self.any_answer(),
             },
-            7 => {
+            11 => {
                 let task = if self.draw.odd(600) { self.some_task() } else { None };
                 Wish::Resume { task, reset_cost: self.draw.odd(300) }
             }
-            8 => Wish::Pause { now: self.draw.odd(500) },
-            9 => self.edit(),
-            10 => Wish::NextGoal,
+            12 => Wish::Pause { now: self.draw.odd(500) },
+            13 => self.edit(),
+            14 => Wish::NextGoal,
             _ => Wish::Answer { answer: self.draw.pick(&Answer::ALL), hold: None, revision: None },
         }
     }
@@ -93,7 +93,8 @@ impl World {
 
     /// One of the offered answers to one of the open questions.
     fn fitting_answer(&mut self) -> Wish {
-        let open = self.questions();
+        let mut open = self.questions();
+        open.retain(|question| !question.answers.is_empty());
         if open.is_empty() {
             return Wish::Resume { task: None, reset_cost: false };
         }

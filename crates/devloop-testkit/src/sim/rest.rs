@@ -29,6 +29,9 @@ impl World {
     pub(super) fn at_rest(&self, reason: &Reason) -> Kept {
         let (Some(_), Some(seen)) = (&self.me, &self.last_seen) else { return Ok(()) };
         let state = &self.audit.shadow;
+        if self.offered_at == Some(state.revision) && *reason == Reason::Halted {
+            return Ok(());
+        }
         match reason {
             Reason::Halted => self.halt(state, seen),
             Reason::Wait { why, until } => self.wait(state, seen, why, until.map(|at| at.0)),
@@ -93,13 +96,13 @@ impl World {
     }
 
     fn has_a_way_on(&self, state: &LoopState, seen: &Observation, question: &Question) -> bool {
+        let words = question.answers.iter().map(|offer| offer.answer);
+        let mut moving = words.filter(|answer| *answer != Answer::Stop).peekable();
         // A hold that offers nothing but to stop is answered in the configuration.
-        let words: Vec<Answer> = question.answers.iter().map(|offer| offer.answer).collect();
-        if words == [Answer::Stop] {
+        if moving.peek().is_none() {
             return !question.by_hand.is_empty();
         }
-        let moving = words.into_iter().filter(|answer| *answer != Answer::Stop);
-        moving.into_iter().any(|answer| self.leads_on(state, seen, &question.key, answer))
+        moving.any(|answer| self.leads_on(state, seen, &question.key, answer))
     }
 
     /// Whether the answer, given as often as it is asked for, lifts the hold for good or moves the loop.
@@ -133,11 +136,6 @@ impl World {
 
     /// I9: in this very state exactly the offered answers are accepted, and what they lead to is sound.
     pub(super) fn offers(&mut self) -> Kept {
-        let revision = self.audit.shadow.revision;
-        if self.offered_at == Some((revision, self.time.wall())) {
-            return Ok(());
-        }
-        self.offered_at = Some((revision, self.time.wall()));
         let stamp = self.stamp_of_command();
         let state = &self.audit.shadow;
         let instance = state.last_instance(stamp.owner.instance);
@@ -159,6 +157,8 @@ impl World {
                             .map_err(|broken| Broken::new("I9", format!("{}: {broken}", what())))?;
                     }
                     Reason::Refused(Refusal::NotOffered { .. }) if !offered => {}
+                    // Who stops what was stopped is told of the first stop.
+                    Reason::Refused(Refusal::Stale { .. }) if !offered && question.acknowledged => {}
                     other => return Err(Broken::new("I9", format!("{}: {}", what(), other.sentence()))),
                 }
             }

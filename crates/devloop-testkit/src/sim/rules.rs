@@ -71,37 +71,42 @@ fn route(draw: &mut Draw, tier: Tier, identity: &str, fallback: Option<RouteKey>
         identity: Identity::parse(identity).expect("an identity"),
         fallback: fallback.into_iter().collect(),
         price: draw.odd(300).then_some(price),
-        reserve: draw.pick(&[Some(10), None, Some(0), Some(60)]).map(|cents| UsdMicros(cents * CENT)),
+        reserve: mostly(draw, &[Some(10), None, Some(0), Some(60)]).map(|cents| UsdMicros(cents * CENT)),
         max_tokens: draw.odd(300).then_some(40_000),
         max_parallel: draw.odd(200).then_some(1),
     }
 }
 
+/// The first of the choices, and now and then another.
+fn mostly<T: Clone>(draw: &mut Draw, choices: &[T]) -> T {
+    if draw.odd(200) { draw.pick(choices) } else { choices[0].clone() }
+}
+
 fn limits(draw: &mut Draw) -> Limits {
-    let mut money = |choices: &[Option<u64>]| draw.pick(choices).map(|cents| UsdMicros(cents * CENT));
+    let mut money = |choices: &[Option<u64>]| mostly(draw, choices).map(|cents| UsdMicros(cents * CENT));
     let cost_session = money(&[Some(100_000), Some(300), Some(60)]);
     let cost_day = money(&[Some(100_000), Some(300), Some(60), Some(0)]);
-    let cost_goal = money(&[None, None, Some(200), Some(30)]);
-    let cost_task = money(&[None, None, Some(100), Some(15)]);
+    let cost_goal = money(&[None, Some(200), Some(30)]);
+    let cost_task = money(&[None, Some(100), Some(15)]);
     let cost_all = money(&[Some(100_000), Some(300), Some(60)]);
     Limits {
-        task_attempts: draw.pick(&[3, 1, 2]),
+        task_attempts: mostly(draw, &[3, 1, 2]),
         refusals: draw.pick(&[2, 1]),
         review_cycles: draw.pick(&[2, 1, 3]),
         dispatch_minutes: draw.pick(&[45, 5]),
-        lifetime_minutes: draw.pick(&[1_000, 60]),
-        tokens_per_task: draw.pick(&[5_000_000, 60_000]),
+        lifetime_minutes: mostly(draw, &[1_000, 60]),
+        tokens_per_task: mostly(draw, &[5_000_000, 60_000]),
         cost_session: cost_session.unwrap_or_default(),
         cost_day: cost_day.unwrap_or_default(),
         cost_day_all_projects: cost_all.unwrap_or_default(),
         cost_goal,
         cost_task,
-        same_action: draw.pick(&[3, 1, 5]),
+        same_action: mostly(draw, &[3, 1, 5]),
         parallel_project: draw.pick(&[3, 1, 2]),
         refreshes: draw.pick(&[3, 1]),
         replans: draw.pick(&[2, 1]),
-        orphans: draw.pick(&[3, 1]),
-        plan_attempts: draw.pick(&[3, 1]),
+        orphans: mostly(draw, &[3, 1]),
+        plan_attempts: mostly(draw, &[3, 1]),
         ..Limits::default()
     }
 }
