@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use devloop_testkit::sim::{self, Broken, Coverage, Script};
+use devloop_testkit::sim::{self, Broken, Script};
 
 const USAGE: &str =
     "usage: cargo xtask sim [--seeds N] [--from S] [--threads T] [--cover] [--go-on] [--out FOLDER]
@@ -97,43 +95,17 @@ fn run(wish: &Wish) -> Result<(), String> {
 /// All nights of the range, until one fails.
 fn many(wish: &Wish) -> Result<(), String> {
     let begun = Instant::now();
-    let next = AtomicU64::new(wish.from);
     let end = wish.from.saturating_add(wish.seeds);
-    let failed: Mutex<BTreeMap<u64, Broken>> = Mutex::new(BTreeMap::new());
-    let total: Mutex<Coverage> = Mutex::new(Coverage::default());
-    std::thread::scope(|scope| {
-        for _ in 0..wish.threads {
-            scope.spawn(|| {
-                let mut seen = Coverage::default();
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end {
-                        break;
-                    }
-                    let night = sim::of_seed(seed);
-                    seen.add(&night.seen);
-                    if let Some(broken) = night.broken {
-                        if !wish.go_on {
-                            next.store(end, Ordering::Relaxed);
-                        }
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).insert(seed, broken);
-                    }
-                }
-                total.lock().unwrap_or_else(PoisonError::into_inner).add(&seen);
-            });
-        }
-    });
-    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    print!("{}", total.table());
+    let sim::Many { seen, broken } = sim::many(wish.from..end, wish.threads, wish.go_on);
+    print!("{}", seen.table());
     println!("seeds {} to {}, {:.1} s", wish.from, end.saturating_sub(1), begun.elapsed().as_secs_f64());
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if wish.go_on {
-        kinds(&failed);
+        kinds(&broken);
     }
-    if let Some((seed, _)) = failed.first_key_value() {
+    if let Some(seed) = broken.keys().next() {
         return one(&wish.out, &format!("seed-{seed}"), &sim::of_seed(*seed).script);
     }
-    let unreached = total.missing().into_iter().find(|(kind, _)| *kind == "reason");
+    let unreached = seen.missing().into_iter().find(|(kind, _)| *kind == "reason");
     match unreached.filter(|_| wish.cover) {
         Some((_, names)) => Err(format!("no night reached: {}", names.join(", "))),
         None => Ok(()),

@@ -256,3 +256,48 @@ impl Audit {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::{World, oid, policy, two};
+    use devloop_core::policy::Backend;
+    use devloop_core::reason::Reason;
+    use devloop_core::units::WallMs;
+
+    fn line(revision: u64, events: Vec<Event>) -> EventLine {
+        let chain = devloop_core::ids::Digest::parse(&"0".repeat(64)).expect("64 hex digits");
+        EventLine { v: 2, revision, at: WallMs(1), by: "t".into(), reason: Reason::ClockMoved, events, chain }
+    }
+
+    fn rule(kept: Kept) -> &'static str {
+        kept.expect_err("a broken promise").rule
+    }
+
+    #[test]
+    fn each_promise_that_only_the_world_can_check_is_seen_to_break() {
+        let rules = policy(Backend::Scripted);
+        let mut audit = Audit::default();
+        assert_eq!(rule(audit.line(&line(2, Vec::new()), &rules, None)), "I4");
+
+        audit.starts(DispatchId(1), None, None);
+        assert_eq!(audit.so_far(), Ok(()));
+        audit.starts(DispatchId(1), None, None);
+        assert_eq!(rule(audit.so_far()), "I6");
+
+        let mut night = World::new(two(), rules.clone());
+        night.run();
+        let task = TaskId::parse("a").expect("an id");
+        let done = Audit { shadow: night.state.clone(), ..Audit::default() };
+        let mut again = done.clone();
+        let merged = vec![Event::Merged { task, commit: oid(9) }];
+        assert_eq!(rule(again.line(&line(night.state.revision + 1, merged), &rules, None)), "I7");
+        assert_eq!(rule(done.done_tasks()), "I7", "done, and nobody merged or accepted it");
+
+        let mut paid = done;
+        paid.told(DispatchId(1), UsdMicros(50_000));
+        assert_eq!(paid.money_is_kept(), Ok(()));
+        paid.told(DispatchId(77), UsdMicros(5));
+        assert_eq!(rule(paid.money_is_kept()), "money");
+    }
+}

@@ -7,6 +7,7 @@ mod coverage;
 mod disk;
 mod draw;
 mod flight;
+mod many;
 mod night;
 mod outcome;
 mod people;
@@ -34,6 +35,7 @@ use devloop_wire::trace_line::{self, TraceEntry};
 pub use audit::Broken;
 pub use coverage::Coverage;
 pub use draw::Script;
+pub use many::{Many, many};
 pub use night::{Night, of_script, of_seed};
 pub use shrink::shrink;
 

@@ -7,8 +7,8 @@ use super::night::of_script;
 /// Nights that are tried at most.
 const MAX_TRIES: u32 = 6_000;
 
-struct Shrinker<'a> {
-    kind: &'a str,
+struct Shrinker<F> {
+    fails: F,
     best: Script,
     tries: u32,
 }
@@ -17,7 +17,11 @@ struct Shrinker<'a> {
 /// itself when it does not.
 #[must_use]
 pub fn shrink(script: &Script, kind: &str) -> Script {
-    let mut shrinker = Shrinker { kind, best: script.clone(), tries: 0 };
+    smallest(script, |script| of_script(script, false).broken.is_some_and(|broken| broken.kind() == kind))
+}
+
+fn smallest(script: &Script, fails: impl FnMut(&Script) -> bool) -> Script {
+    let mut shrinker = Shrinker { fails, best: script.clone(), tries: 0 };
     loop {
         let before = shrinker.best.clone();
         shrinker.steps();
@@ -29,14 +33,13 @@ pub fn shrink(script: &Script, kind: &str) -> Script {
     }
 }
 
-impl Shrinker<'_> {
+impl<F: FnMut(&Script) -> bool> Shrinker<F> {
     fn try_out(&mut self, script: Script) -> bool {
         if self.tries >= MAX_TRIES || script == self.best {
             return false;
         }
         self.tries += 1;
-        let night = of_script(&script, false);
-        let same = night.broken.is_some_and(|broken| broken.kind() == self.kind);
+        let same = (self.fails)(&script);
         if same {
             self.best = script;
         }
@@ -91,5 +94,21 @@ impl Shrinker<'_> {
             }
             self.best = shorter;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_makes_it_fail_is_left() {
+        let steps = (0..40u16).map(|n| vec![n % 7, 3, n % 5, 9]).collect();
+        let needs = |script: &Script| {
+            let second = |step: &Vec<u16>| step.get(3).is_some_and(|n| *n >= 4);
+            script.steps.iter().skip(1).filter(|step| second(step)).count() >= 2
+        };
+        let small = smallest(&Script { steps }, needs);
+        assert_eq!(small.steps, [vec![], vec![0, 0, 0, 4], vec![0, 0, 0, 4]]);
     }
 }
