@@ -8,6 +8,10 @@ mod answers;
 mod bad_input;
 #[path = "cli/costs.rs"]
 mod costs;
+#[path = "cli/crash.rs"]
+mod crash;
+#[path = "cli/crash_night.rs"]
+mod crash_night;
 #[path = "cli/demo.rs"]
 mod demo;
 #[path = "cli/help.rs"]
