@@ -147,7 +147,7 @@ fn lay_over(recording: &Recording, overlay: &[u8]) -> Result<(Map<Digest, Policy
         };
         let (laid, said) = match config_overlay::apply(policy, overlay) {
             Ok(laid) => laid,
-            // A command line without the profile's routes judges with its own; the overlay is about the loop's.
+            // A command line without the profile's routes has its own; the overlay is about the loop's.
             Err(_) if input.look().is_none() && !policies.is_empty() => (policy.clone(), Vec::new()),
             Err(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
