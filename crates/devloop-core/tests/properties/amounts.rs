@@ -60,7 +60,8 @@ proptest! {
     fn a_basis_differs_exactly_where_it_is_not_equal(one in basis(), other in basis()) {
         prop_assert_eq!(one.difference(&other).is_none(), one == other);
         prop_assert_eq!(one.difference(&other), other.difference(&one));
-        let fields = super::every::units!(BasisField: GoalEpoch, Contract, Acceptance, ReviewPolicy, Base, Head);
+        let fields = super::every::units!(BasisField: GoalEpoch, Contract, Acceptance, ReviewPolicy, Base,
+            Head);
         for field in fields {
             let grafted = graft(&one, &other, field);
             let expected = (grafted != one).then_some(field);

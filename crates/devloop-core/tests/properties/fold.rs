@@ -160,13 +160,13 @@ macro_rules! numbered {
 
 numbered! {
     ClockAnchored, ClockStepped, DayRolled, PolicyChanged, GoalStarted, GoalEditSeen, GoalTextReturned,
-    GoalContinued, GoalReplanned, GoalCompleted, GoalArchived, TargetVerified, TargetUnverified, TargetChosen,
-    LastMergeForgotten, LeaseTaken, LeaseEnding, LeaseAdopted, LeaseEnded, DispatchRefused, AttemptReturned,
-    DispatchOrphaned, UsageSettled, UsageUnattributed, PlanWanted, PlanAccepted, PlanRefused, PlanCountersReset,
-    WorkCommitted, Refreshed, ReviewPassed, Merged, MergedElsewhere, MergeReverted, TaskMoved, Counted,
-    CountersReset, StartedAfresh, ReplanRequested, TaskAccepted, TaskDropped, DependencyRemoved, TaskEdited,
-    HoldOpened, HoldLifted, HoldAcknowledged, AnswerGiven, GrantGiven, GrantConsumed, RouteGated, RouteRefused,
-    Paused, Resumed,
+    GoalContinued, GoalReplanned, GoalCompleted, GoalArchived, TargetVerified, TargetUnverified,
+    TargetChosen, LastMergeForgotten, LeaseTaken, LeaseEnding, LeaseAdopted, LeaseEnded,
+    DispatchRefused, AttemptReturned, DispatchOrphaned, UsageSettled, UsageUnattributed, PlanWanted,
+    PlanAccepted, PlanRefused, PlanCountersReset, WorkCommitted, Refreshed, ReviewPassed, Merged,
+    MergedElsewhere, MergeReverted, TaskMoved, Counted, CountersReset, StartedAfresh, ReplanRequested,
+    TaskAccepted, TaskDropped, DependencyRemoved, TaskEdited, HoldOpened, HoldLifted, HoldAcknowledged,
+    AnswerGiven, GrantGiven, GrantConsumed, RouteGated, RouteRefused, Paused, Resumed,
 }
 
 fn loop_events(d: &mut Draw) -> Vec<Event> {
