@@ -2,6 +2,7 @@
 
 wit_bindgen::generate!({ path: "../../wit", world: "core" });
 
+mod allocator;
 #[cfg(feature = "hostile")]
 mod hostile;
 #[cfg(not(feature = "hostile"))]
@@ -9,3 +10,6 @@ mod machine;
 
 #[cfg(not(feature = "hostile"))]
 devloop_bridge::bridge!(crate::devloop::core::types);
+
+#[global_allocator]
+static BLOCKS: allocator::Blocks = allocator::Blocks::new();
