@@ -11,6 +11,7 @@ mod start;
 mod test;
 mod tidy;
 mod tools;
+mod web;
 
 /// Arguments after the command's name in, nothing or one sentence for the person out.
 type Command = fn(&[String]) -> Result<(), String>;
@@ -27,6 +28,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ("start", "build the guest and the CLI, then run `devloop demo [path]`", start::run),
     ("test", "build and test everything (--only <part>, --list)", test::run),
     ("tidy", "check the rules of the house (--fix updates what can be generated)", tidy::run),
+    ("web", "build the core for a page into target/web", web::run),
 ];
 
 fn main() -> std::process::ExitCode {

@@ -38,6 +38,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap", &["devloop-cli"]),
     ("clap_complete", &["devloop-cli"]),
     ("wasm-bindgen", &["devloop-web"]),
+    ("wasm-bindgen-cli-support", &["devloop-web"]),
     ("anyhow", &[]), // the kind of an error decides exit code and HTTP status, so errors stay typed
 ];
 
