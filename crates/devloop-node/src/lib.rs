@@ -6,6 +6,7 @@
 mod job;
 #[cfg(feature = "limits")]
 mod limits;
+mod replay;
 
 use devloop_host::error::HostError;
 use devloop_host::store::{StoreError, layout};

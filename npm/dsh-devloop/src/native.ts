@@ -24,6 +24,11 @@ export interface NativeModule {
   Supervisor: new (optionsJson: string, notify: (message: string) => void) => NativeSupervisor
   /** Judges a configuration: `{root, enabled, tickIntervalMs, reports}`, every value usable. */
   readConfig(configJson: string): string
+  /**
+   * Decides on a list of inputs (texts of JSON) from a state document under a policy document, and performs
+   * nothing. Resolves to a list of `{decision, refused, digest}`.
+   */
+  replay(stateJson: string, policyJson: string, inputsJson: string): Promise<string>
 }
 
 /** The engine's view of a project, as far as a chat shows it; the page gets all of it. */
