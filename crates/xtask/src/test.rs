@@ -18,6 +18,7 @@ const PARTS: &[Part] = &[
     Part { name: "rust", what: "unit, integration and tidy tests of the workspace", run: rust },
     Part { name: "help", what: "the help of every verb is what docs/cli.md says", run: help },
     Part { name: "dist", what: "addon, CLI and plugin, packed in the form for tests", run: dist },
+    Part { name: "agree", what: "component in Node, page and recordings give the same bytes", run: agree },
     Part { name: "plugin", what: "the plugin's parts, and the plugin in a real DSH", run: plugin },
     Part {
         name: "workers",
@@ -121,9 +122,20 @@ fn dist() -> Result<Vec<String>, String> {
     Ok(vec!["the tarball for tests is packed".to_owned()])
 }
 
+/// The addon is the one that `dist` built; the page and the recordings are made here.
+fn agree() -> Result<Vec<String>, String> {
+    crate::web::run(&[])?;
+    let corpus = tools::target_dir()?.join("agree.jsonl");
+    let mut write = tools::cargo();
+    write.args(["run", "--quiet", "--package", "devloop-testkit", "--example", "corpus", "--"]).arg(&corpus);
+    tools::run(&mut write)?;
+    let page = crate::web::folder()?;
+    node_tests("tests/agree", &[("DEVLOOP_CORPUS", &corpus), ("DEVLOOP_PAGE", &page)])
+}
+
 /// `dist` has installed Node 24 for its compiler.
 fn plugin() -> Result<Vec<String>, String> {
-    node_tests("tests/plugin")
+    node_tests("tests/plugin", &[])
 }
 
 /// The command lines come from a lock file of their own; a run whose registry refuses them says so and skips.
@@ -131,11 +143,11 @@ fn workers() -> Result<Vec<String>, String> {
     let mut build = tools::cargo();
     build.args(["build", "--package", "devloop-cli"]);
     tee(&mut build, |_| false)?;
-    node_tests("tests/workers")
+    node_tests("tests/workers", &[])
 }
 
 /// Runs the `*.test.mjs` of a folder with Node 24, which comes from the lock file of the plugin's tests.
-fn node_tests(folder: &str) -> Result<Vec<String>, String> {
+fn node_tests(folder: &str, environment: &[(&str, &Path)]) -> Result<Vec<String>, String> {
     let folder = tools::root().join(folder);
     let node = tools::root().join("tests/plugin/node_modules/.bin/node");
     if !node.exists() {
@@ -146,7 +158,7 @@ fn node_tests(folder: &str) -> Result<Vec<String>, String> {
     let mut command = Command::new(node);
     // One file at a time: each starts servers, and the real DSH is large.
     command.current_dir(&folder).args(["--test", "--test-concurrency=1", "--test-reporter=spec"]);
-    command.args(test_files(&folder)?);
+    command.args(test_files(&folder)?).envs(environment.iter().copied());
     let lines = tee(&mut command, |line| line.starts_with("\u{2139} ") || line.starts_with("skipped: "))?;
     Ok(vec![lines.iter().map(|line| line.trim_start_matches("\u{2139} ")).collect::<Vec<_>>().join(", ")])
 }

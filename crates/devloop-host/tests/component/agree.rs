@@ -1,8 +1,10 @@
 //! Native and component give the same bytes, whatever happens to the instance in between.
 
 use devloop_bridge::Step;
+use devloop_core::decide::Input;
 use devloop_core::event::Event;
 use devloop_host::machine::{Component, Machine, Native};
+use devloop_testkit::corpus::recordings;
 use devloop_testkit::random::{Inputs, Random};
 
 use super::fresh_state;
@@ -44,6 +46,32 @@ fn native_and_component_agree_byte_for_byte_on_a_thousand_random_inputs() {
     // The comparison is worth something only if the loops got somewhere.
     assert!(reasons.len() >= 15, "only these reasons came up: {reasons:?}");
     assert!(merged >= 10, "only {merged} merges in {} inputs", SEEDS as usize * INPUTS_PER_SEED);
+}
+
+/// Random runs, runs with hostile values, golden traces and refusals: the recordings that the addon and the
+/// page are compared with too.
+#[test]
+fn the_component_decides_the_corpus_exactly_so() {
+    let traces = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/traces");
+    let mut component = Component::embedded().expect("the embedded image loads");
+    for recording in recordings(&traces).expect("the golden traces are there") {
+        let (name, state, policy) = (&recording.name, &recording.state, &recording.policy);
+        let opened = component.open(state.as_bytes(), policy.as_bytes()).map_err(|error| error.to_string());
+        match (&recording.refused, opened) {
+            (None, Ok(())) => {}
+            (Some(refused), Err(said)) if said.ends_with(refused) => continue,
+            (expected, found) => panic!("{name}: {found:?} instead of {expected:?}"),
+        }
+        for (at, step) in recording.steps.iter().enumerate() {
+            if let Ok(input) = serde_json::from_str::<Input>(&step.input) {
+                let decision = component.decide(&input).expect("decides");
+                component.commit().expect("adopts");
+                let decision = String::from_utf8(devloop_wire::canonical(&decision)).ok();
+                assert_eq!(decision, step.decision, "{name}, step {at}");
+            }
+            assert_eq!(component.digest().ok().as_ref(), Some(&step.digest), "{name}, step {at}");
+        }
+    }
 }
 
 /// The state of the native machine, which the next input is made for.
