@@ -1,8 +1,8 @@
 //! Owns how the guest's memory is given out: small blocks from free lists by size, the rest by the standard
 //! allocator. It must not shrink what it took: an instance is dropped as a whole.
 //!
-//! Names, events and list nodes are small, short-lived and come in a few sizes: a list pop and a push for them
-//! instead of a search in bins. docs/adr/0009-speed.md says what else was done.
+//! Names, events and list nodes are small, short-lived and come in a few sizes: a list pop and a push for
+//! them instead of a search in bins. docs/adr/0009-speed.md says what else was done.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
