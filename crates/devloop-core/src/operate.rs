@@ -232,6 +232,10 @@ fn allow(view: &View<'_>, draft: &mut Draft, by: &str, key: &HoldKey, hold: &Hol
         kind => kind,
     };
     let scope = match kind {
+        // It opens before the session's first dispatch, when no state knows the session yet: for the goal.
+        HoldKind::SessionCostCap if hold.kind == HoldKind::ReserveExceedsCap => {
+            GrantScope::Goal(view.state.goal.number)
+        }
         HoldKind::DailyCostCap | HoldKind::AllProjectsDailyCap => GrantScope::Day(view.state.clock.day),
         HoldKind::SessionCostCap => GrantScope::Session(view.state.last_instance(view.stamp.owner.instance)),
         _ => GrantScope::Goal(view.state.goal.number),

@@ -10,7 +10,7 @@ use devloop_core::state::{LoopState, Phase};
 use devloop_core::task::{Done, Stage};
 use devloop_core::tier::Risk;
 use devloop_core::units::{DAY_MS, UsdMicros, WallMs};
-use devloop_testkit::world::{World, planned, policy};
+use devloop_testkit::world::{World, key, planned, policy, two};
 
 fn world(policy: Policy) -> World {
     World::new(vec![planned("a", &[], "a/**", Risk::Low)], policy)
@@ -117,4 +117,19 @@ fn a_day_that_has_to_be_seen_again_is_waited_for_in_the_future() {
     world.step_clock(DAY_MS);
     let Reason::Wait { why: WaitWhy::Time, until: Some(until) } = world.tick() else { panic!("no wait") };
     assert!(until > WallMs(world.wall), "{until:?} is over");
+}
+
+#[test]
+fn a_session_too_small_for_one_reserve_is_allowed_for_every_run_of_the_goal() {
+    let mut policy = policy(Backend::Scripted);
+    policy.limits.cost_session = UsdMicros(120_000);
+    policy.routes.get_mut(&key("work")).expect("route").reserve = Some(UsdMicros(150_000));
+    let mut world = World::new(two(), policy);
+    assert_eq!(world.run(), Reason::Halted);
+    assert_eq!(world.holds(), ["loop:reserve_exceeds_cap"]);
+    world.answer(Answer::Allow);
+    assert_eq!(world.run(), Reason::Halted);
+    assert_eq!(world.holds(), ["loop:session_cost_cap"], "the second task does not fit into twice the limit");
+    world.instance += 1;
+    assert_eq!(world.run(), Reason::StillComplete, "{:?}", world.holds());
 }

@@ -13,6 +13,7 @@ const VERBS: [&str; 14] = [
     "pause",
     "task",
     "next",
+    "cost",
     "events",
     "replay",
     "doctor",

@@ -88,6 +88,9 @@ fn more(f: &Facts<'_>) -> Option<String> {
     match circuit(f)? {
         Circuit::DailyCostCap => money(limits.cost_day, "until midnight UTC"),
         Circuit::AllProjectsDailyCap => money(limits.cost_day_all_projects, "until midnight UTC"),
+        Circuit::SessionCostCap if f.hold.kind == HoldKind::ReserveExceedsCap => {
+            money(limits.cost_session, "in every run of this goal")
+        }
         Circuit::SessionCostCap => money(limits.cost_session, "as long as this process runs"),
         Circuit::GoalCostCap => match limits.cost_goal {
             Some(limit) => money(limit, "for this goal"),
