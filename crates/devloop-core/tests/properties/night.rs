@@ -343,7 +343,7 @@ const REACHED: [&str; 12] = [
 #[test]
 fn random_nights_of_commands_and_observations() {
     let reached: RefCell<BTreeSet<&'static str>> = RefCell::default();
-    let done = TestRunner::new(super::cases(96)).run(&(select(tempers()), night(70)), |(temper, moves)| {
+    let done = TestRunner::new(super::cases(384)).run(&(select(tempers()), night(70)), |(temper, moves)| {
         let mut night = Night::new(temper);
         night.tick();
         moves.iter().for_each(|what| night.take(what));
