@@ -28,3 +28,5 @@ mod running;
 mod states;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/version1.rs"]
+mod version1;
