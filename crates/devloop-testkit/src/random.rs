@@ -19,21 +19,43 @@ use devloop_core::tier::{Risk, Tier};
 use devloop_core::units::{AwakeMs, Tokens, UsdMicros, WallMs};
 
 /// A small generator (splitmix64): the same seed gives the same numbers on every machine and in every
-/// version.
+/// version. Or a tape: a fuzzer's bytes as the numbers, so that a changed byte is a changed choice.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random {
+    seed: u64,
+    tape: Vec<u8>,
+    at: usize,
+}
 
 impl Random {
     /// Starts from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self { seed, tape: Vec::new(), at: 0 }
+    }
+
+    /// Takes its numbers from `tape`, two bytes each, and draws the rest like seed 0.
+    #[must_use]
+    pub fn of_tape(tape: &[u8]) -> Self {
+        Self { seed: 0, tape: tape.to_vec(), at: 0 }
+    }
+
+    /// Whether nothing is left on the tape; true at once without one.
+    #[must_use]
+    pub fn is_worn(&self) -> bool {
+        self.at >= self.tape.len()
     }
 
     /// The next number.
     pub fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
+        if let Some(&low) = self.tape.get(self.at) {
+            let high = self.tape.get(self.at + 1).copied().unwrap_or(0);
+            self.at += 2;
+            // Repeated, so that a small range sees the bytes and a large one is filled.
+            return u64::from(u16::from_le_bytes([low, high])) * 0x0001_0001_0001_0001;
+        }
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.seed;
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         word ^ (word >> 31)
@@ -87,7 +109,15 @@ impl Inputs {
     /// Never: its names are valid.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        Self::of(Random::new(seed), seed % 2 == 1)
+    }
+
+    /// Starts from these numbers; a `wild` run has ten times as many odd things.
+    ///
+    /// # Panics
+    /// Never: its names are valid.
+    #[must_use]
+    pub fn of(mut random: Random, wild: bool) -> Self {
         let branch = random.pick(&["main", "devloop/goal-1", "devloop/goal-1", "feature/x"]);
         Self {
             wall: 1_750_000_000_000 + random.below(86_400_000),
@@ -96,9 +126,15 @@ impl Inputs {
             goal: digest('a'),
             branch: Branch::parse(branch).expect("a branch name"),
             tip: random.oid(),
-            wild: seed % 2 == 1,
+            wild,
             random,
         }
+    }
+
+    /// Whether the tape of these inputs is used up.
+    #[must_use]
+    pub fn is_worn(&self) -> bool {
+        self.random.is_worn()
     }
 
     /// A policy for the loop; ask once.
@@ -333,5 +369,14 @@ mod tests {
         };
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
+    }
+
+    #[test]
+    fn a_tape_gives_its_bytes_and_then_the_numbers_of_seed_0() {
+        let mut random = Random::of_tape(&[3, 0, 0xff]);
+        assert!(!random.is_worn());
+        assert_eq!([random.word(), random.word()], [0x0003_0003_0003_0003, 0x00ff_00ff_00ff_00ff]);
+        assert!(random.is_worn());
+        assert_eq!(random.word(), Random::new(0).word());
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod decisions;
 mod dist;
+mod fuzz;
 mod guest;
 mod help;
 mod schema;
@@ -21,6 +22,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ("bench", "measure everything and write docs/bench.md (or show the parts named)", bench::run),
     ("decisions", "write docs/DECISIONS.md from the core (--check: only compare)", decisions::run),
     ("dist", "build and pack the npm packages (--quick: development CLI, test form only)", dist::run),
+    ("fuzz", "run a fuzzing target, or all (fuzz <target>|all [seconds])", fuzz::run),
     ("guest", "build the component and its image (--force, --target <triple>)", guest::run),
     ("help-page", "write docs/cli.md from the CLI's own help (--check: only compare)", help::run),
     ("schema", "write docs/schema from the types (--check: only compare)", schema::run),
@@ -33,11 +35,18 @@ const COMMANDS: &[(&str, &str, Command)] = &[
 
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if std::env::var_os(fuzz::COVER).is_some() {
+        return ended(fuzz::compile(&args));
+    }
     let name = args.first().map_or("help", String::as_str);
     let outcome = match COMMANDS.iter().find(|(known, _, _)| *known == name) {
         Some((_, _, command)) => command(&args[1..]),
         None => Err(usage()),
     };
+    ended(outcome)
+}
+
+fn ended(outcome: Result<(), String>) -> std::process::ExitCode {
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(sentence) => {

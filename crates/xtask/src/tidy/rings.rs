@@ -8,6 +8,8 @@ const WIRE: &str = "devloop-wire";
 const GUEST: &str = "devloop-guest";
 const TESTKIT: &str = "devloop-testkit";
 const WHATIF: &str = "devloop-whatif";
+/// Is itself a test: never shipped, and nothing depends on it.
+const FUZZ: &str = "devloop-fuzz";
 
 /// The arrows between our own packages that a build or a run may use; tests may use more (not the guest).
 const ARROWS: &[(&str, &[&str])] = &[
@@ -22,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("devloop-cli", &[CORE, WIRE, "devloop-host"]),
     ("devloop-web", &[CORE, WIRE, WHATIF]),
     (TESTKIT, &[CORE, WIRE, "devloop-host"]),
+    (FUZZ, &[CORE, WIRE, "devloop-bridge", "devloop-component", "devloop-host"]),
     // The guest's bytes are made by the xtask, so it can need nothing that embeds them.
     ("xtask", &[CORE, WIRE, "devloop-bridge"]),
 ];
@@ -31,7 +34,7 @@ const WIRE_MAY_USE: [&str; 6] = ["serde", "serde_json", "serde_path_to_error", "
 
 /// Crates that only these packages may name.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("wasmtime", &["devloop-host", "xtask"]),
+    ("wasmtime", &["devloop-host", "xtask", FUZZ]),
     ("napi", &["devloop-node"]),
     ("napi-derive", &["devloop-node"]),
     ("napi-build", &["devloop-node"]),
@@ -143,7 +146,7 @@ pub fn arrows(tree: &Tree) -> Vec<Finding> {
 /// D8: the test kit never ends up in a program.
 pub fn testkit_is_for_tests(tree: &Tree) -> Vec<Finding> {
     arrows_of(tree)
-        .filter(|(_, used)| used.name == TESTKIT && used.kind != "dev")
+        .filter(|(package, used)| used.name == TESTKIT && used.kind != "dev" && package.name != FUZZ)
         .map(|(package, _)| Finding::new(&package.name, "may use devloop-testkit only as a dev-dependency"))
         .collect()
 }
@@ -230,5 +233,6 @@ mod tests {
         let rule = super::testkit_is_for_tests;
         assert_eq!(check(rule, "devloop-host", &["dev:devloop-testkit"]), 0);
         assert_eq!(check(rule, "devloop-cli", &["devloop-testkit", "build:devloop-testkit"]), 2);
+        assert_eq!(check(rule, "devloop-fuzz", &["devloop-testkit"]), 0);
     }
 }
