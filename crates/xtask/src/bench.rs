@@ -84,8 +84,14 @@ fn document(tables: &str) -> String {
     format!(
         "# Measurements\n\n\
          Made by `cargo xtask bench`; the commands and what they do are in crates/devloop-host/benches.\n\n\
-         {} What is compared was measured in turns, in one run; ratios are sturdier than times.\n{tables}",
-        machine()
+         {} What is compared was measured in turns, in one run; ratios are sturdier than times, and CPU time \
+         of the calling thread is sturdier than wall time.\n\n\
+         How to run: `cargo xtask bench` measures everything and writes this page; with names of parts ({}) \
+         it only shows those. For a profiler, `cargo bench -p devloop-host --bench devloop -- load replay \
+         component 20` makes one call (decide, fold, replay, open or save; native or component; so many \
+         tasks) over and over.\n{tables}",
+        machine(),
+        PARTS.join(", "),
     )
 }
 

@@ -77,11 +77,16 @@ pub fn head(state: &LoopState, previous: Option<&Digest>) -> Outcome<Line> {
 
 /// Pauses and goes on in turns: each is one line.
 pub fn turn(world: &World, number: usize) -> Input {
-    let wish = match number % 2 {
+    let command = Command { by: "bench".into(), wish: pause_or_resume(number) };
+    Input::Command { stamp: world.stamp(), command }
+}
+
+/// A wish that is always accepted and records one line.
+pub fn pause_or_resume(number: usize) -> Wish {
+    match number % 2 {
         0 => Wish::Pause { now: false },
         _ => Wish::Resume { task: None, reset_cost: false },
-    };
-    Input::Command { stamp: world.stamp(), command: Command { by: "bench".into(), wish } }
+    }
 }
 
 /// Measures two sizes of state and prints the table.

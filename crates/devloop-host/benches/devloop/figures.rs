@@ -34,6 +34,12 @@ impl Samples {
     }
 }
 
+/// CPU time of this thread so far, in seconds: on a machine that others use too it tells what a call costs.
+pub fn cpu() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
 /// How long one call takes, in seconds.
 pub fn timed(call: impl FnOnce()) -> f64 {
     let start = Instant::now();
@@ -41,21 +47,28 @@ pub fn timed(call: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// How long each of two calls takes, measured in turns so that a busy moment of the machine meets both. A
-/// sample is the mean of as many calls as fill a few milliseconds.
+/// CPU time that one call takes of this thread, in seconds.
+pub fn cpu_timed(call: impl FnOnce()) -> f64 {
+    let start = cpu();
+    call();
+    cpu() - start
+}
+
+/// CPU time that each of two calls takes, measured in turns so that a busy moment of the machine meets both.
+/// A sample is the mean of as many calls as fill a few milliseconds.
 pub fn in_turns(rounds: usize, mut one: impl FnMut(), mut other: impl FnMut()) -> (Samples, Samples) {
     let (n, m) = (calls_of(&mut one), calls_of(&mut other));
     let (mut first, mut second) = (Samples::default(), Samples::default());
     for _ in 0..rounds {
-        first.push(timed(|| (0..n).for_each(|_| one())) / n as f64);
-        second.push(timed(|| (0..m).for_each(|_| other())) / m as f64);
+        first.push(cpu_timed(|| (0..n).for_each(|_| one())) / f64::from(n));
+        second.push(cpu_timed(|| (0..m).for_each(|_| other())) / f64::from(m));
     }
     (first, second)
 }
 
 /// Calls that fill a few milliseconds.
 fn calls_of(call: &mut impl FnMut()) -> u32 {
-    let once = timed(&mut *call).min(timed(&mut *call)).max(1e-9);
+    let once = cpu_timed(&mut *call).min(cpu_timed(&mut *call)).max(1e-9);
     ((Duration::from_millis(4).as_secs_f64() / once) as u32).clamp(1, 5_000)
 }
 

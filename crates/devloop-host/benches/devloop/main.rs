@@ -6,6 +6,7 @@ mod durable;
 mod figures;
 mod first;
 mod ground;
+mod load;
 mod pipeline;
 mod project;
 mod scale;
@@ -18,6 +19,7 @@ fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["one-pipeline"] => return pipeline::once(),
+        ["load", what, how, tasks] => return load::run(what, how, tasks),
         ["first-decision"] => return first::once(),
         ["sample-project", folder] => return project::sample(folder.as_ref()),
         _ => {}
