@@ -29,8 +29,11 @@ export async function install() {
     }
     return { claude, codex, qwen, opencode, dsh: await installHost() }
   } catch (error) {
-    const why = String(error.stderr ?? error).slice(-600)
-    return { refused: `the command lines could not be installed: ${why}` }
+    // npm prints its own help behind the reason; the first lines are the reason.
+    const lines = String(error.stderr || error)
+      .split('\n')
+      .filter((line) => line.replace('npm error', '').trim())
+    return { refused: `the command lines could not be installed: ${lines.slice(0, 4).join(' ')}` }
   }
 }
 
