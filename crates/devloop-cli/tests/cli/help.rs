@@ -2,7 +2,7 @@
 
 use crate::support::Bench;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "demo",
     "init",
     "run",
