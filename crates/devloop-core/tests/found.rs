@@ -1,15 +1,18 @@
 //! What simulated nights found in the core, each as the shortest night that shows it.
 
 use devloop_core::answer::Answer;
+use devloop_core::apply::MAX_UNATTRIBUTED;
 use devloop_core::command::Wish;
 use devloop_core::effect::{Effect, Job};
+use devloop_core::ids::DispatchId;
+use devloop_core::ledger::Unattributed;
 use devloop_core::policy::{Backend, Policy};
 use devloop_core::reason::{Reason, WaitWhy};
-use devloop_core::report::{MergeFault, Outcome};
+use devloop_core::report::{MergeFault, Outcome, Report, Usage};
 use devloop_core::state::{LoopState, Phase};
 use devloop_core::task::{Done, Stage};
 use devloop_core::tier::Risk;
-use devloop_core::units::{DAY_MS, UsdMicros, WallMs};
+use devloop_core::units::{DAY_MS, Tokens, UsdMicros, WallMs};
 use devloop_testkit::world::{World, key, planned, policy, two};
 
 fn world(policy: Policy) -> World {
@@ -132,4 +135,22 @@ fn a_session_too_small_for_one_reserve_is_allowed_for_every_run_of_the_goal() {
     assert_eq!(world.holds(), ["loop:session_cost_cap"], "the second task does not fit into twice the limit");
     world.instance += 1;
     assert_eq!(world.run(), Reason::StillComplete, "{:?}", world.holds());
+}
+
+#[test]
+fn usage_of_one_more_unknown_dispatch_is_booked_once() {
+    let mut world = world(policy(Backend::Scripted));
+    assert_eq!(world.run(), Reason::StillComplete);
+    let day = world.state.clock.day;
+    for n in 0..MAX_UNATTRIBUTED {
+        let dispatch = format!("d{}", 1_000 + n);
+        let usage = Unattributed { dispatch: dispatch.clone(), day, amount: UsdMicros(1) };
+        world.state.ledger.unattributed.insert(dispatch, usage);
+    }
+    let before = world.state.ledger.day(day).spent();
+    let usage = Some(Usage { tokens: Tokens::default(), cost: Some(UsdMicros(70)) });
+    let outcome = Outcome::NoResult { detail: "late".into() };
+    world.queue.push(Report { dispatch: DispatchId(9_999), epoch: 1, usage, outcome });
+    assert_eq!(world.tick(), Reason::StillComplete);
+    assert_eq!(world.state.ledger.day(day).spent(), before.plus(70));
 }

@@ -1,6 +1,6 @@
 //! Folds what leases and their money did. See the module above for who may call it.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 use super::{Folded, bump, misfit};
 use crate::event::Event;
@@ -9,7 +9,7 @@ use crate::ids::{DispatchId, RouteKey};
 use crate::ledger::{Certainty, Entry, Unattributed};
 use crate::state::{Gate, Lease, LoopState, Op, Planning};
 use crate::task::{Repeats, ReviewRun, Stage, Task};
-use crate::units::UsdMicros;
+use crate::units::{Map, UsdMicros};
 
 pub(super) fn lease(state: &mut LoopState, event: &Event) -> Folded {
     match event {
@@ -144,11 +144,12 @@ pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
             Ok(())
         }
         Event::UsageUnattributed { dispatch, day, amount } => {
-            let known = state.ledger.unattributed.len();
-            // Above the bound the money still counts, under one shared name.
-            let name = if known < MAX_UNATTRIBUTED { dispatch.clone() } else { "more".to_string() };
-            let slot = state.ledger.unattributed.entry(name.clone()).or_insert(Unattributed {
-                dispatch: name,
+            let book = &mut state.ledger.unattributed;
+            if book.len() >= MAX_UNATTRIBUTED && !book.contains_key(dispatch) {
+                make_room(book);
+            }
+            let slot = book.entry(dispatch.clone()).or_insert(Unattributed {
+                dispatch: dispatch.clone(),
                 day: *day,
                 amount: UsdMicros(0),
             });
@@ -157,6 +158,18 @@ pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
         }
         _ => Ok(()),
     }
+}
+
+/// Puts the oldest name away under a shared one. The newest must keep its own, or it would be booked again at
+/// every look; shared money counts on the later day, so that no cap forgets any of it.
+fn make_room(book: &mut Map<String, Unattributed>) {
+    let named = book.values().filter(|usage| usage.dispatch != SHARED);
+    let oldest = named.min_by_key(|usage| usage.day).map(|usage| usage.dispatch.clone());
+    let Some(old) = oldest.and_then(|name| book.remove(&name)) else { return };
+    let none = Unattributed { dispatch: SHARED.to_string(), day: old.day, amount: UsdMicros(0) };
+    let shared = book.entry(SHARED.to_string()).or_insert(none);
+    shared.day = shared.day.max(old.day);
+    shared.amount = shared.amount.plus(old.amount.0);
 }
 
 /// Returns the attempt of a dispatch, with the money set aside when `refund`, and counts what happened
@@ -195,5 +208,8 @@ fn give_back(
     Ok(())
 }
 
-/// Usage of unknown ids is kept for this many ids.
+/// The name that older usage of unknown ids shares.
+const SHARED: &str = "more";
+
+/// Usage of unknown ids is kept for this many ids by name.
 pub const MAX_UNATTRIBUTED: usize = 1_000;
