@@ -14,13 +14,11 @@ pub const DOCUMENT: &str = "BUDGET.json";
 
 const ALL_PROJECTS: &str = "maxCostUsdPerDayAllProjects";
 
-/// The document, with a newline at its end. Caps that are off are left out.
-#[must_use]
-pub fn write(limits: &Limits) -> Vec<u8> {
-    let l = limits;
-    let money = |amount| Some(usd_text(amount));
+/// The limits of one project as the configuration writes them, in its order: each key with its number; none
+/// for a cap that is off.
+pub(crate) fn written(l: &Limits) -> [(&'static str, Option<String>); 20] {
     let count = |n: u32| Some(n.to_string());
-    let fields: [(&str, Option<String>); 21] = [
+    [
         ("maxTaskAttempts", count(l.task_attempts)),
         ("maxRefusedDispatches", count(l.refusals)),
         ("maxReviewCycles", count(l.review_cycles)),
@@ -28,8 +26,8 @@ pub fn write(limits: &Limits) -> Vec<u8> {
         ("taskLifetimeMinutes", count(l.lifetime_minutes)),
         ("noProgressMinutes", count(l.no_progress_minutes)),
         ("maxTokensPerTask", Some(l.tokens_per_task.to_string())),
-        ("maxCostUsdPerSession", money(l.cost_session)),
-        ("maxCostUsdPerDay", money(l.cost_day)),
+        ("maxCostUsdPerSession", Some(usd_text(l.cost_session))),
+        ("maxCostUsdPerDay", Some(usd_text(l.cost_day))),
         ("maxCostUsdPerGoal", l.cost_goal.map(usd_text)),
         ("maxCostUsdPerTask", l.cost_task.map(usd_text)),
         ("maxSameAction", count(l.same_action)),
@@ -41,12 +39,16 @@ pub fn write(limits: &Limits) -> Vec<u8> {
         ("maxPlanAttempts", count(l.plan_attempts)),
         ("maxPlanRefusals", count(l.plan_refusals)),
         ("diskLowBytes", Some(l.disk_low_bytes.to_string())),
-        (ALL_PROJECTS, money(l.cost_day_all_projects)),
-    ];
-    let lines: Vec<String> = fields
-        .iter()
-        .filter_map(|(key, text)| text.as_ref().map(|text| format!("  \"{key}\": {text}")))
-        .collect();
+    ]
+}
+
+/// The document, with a newline at its end. Caps that are off are left out.
+#[must_use]
+pub fn write(limits: &Limits) -> Vec<u8> {
+    let all_projects = (ALL_PROJECTS, Some(usd_text(limits.cost_day_all_projects)));
+    let fields = written(limits).into_iter().chain([all_projects]);
+    let line = |(key, number): (&str, Option<String>)| Some(format!("  \"{key}\": {}", number?));
+    let lines: Vec<String> = fields.filter_map(line).collect();
     format!("{{\n{}\n}}\n", lines.join(",\n")).into_bytes()
 }
 

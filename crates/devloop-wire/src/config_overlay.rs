@@ -3,10 +3,11 @@
 //! configuration's own. It must not know how the answer is found.
 
 use devloop_core::ids::RouteKey;
-use devloop_core::policy::{Backend, HighRisk, Independence, Limits, Policy, PostMerge, Route};
+use devloop_core::policy::{Backend, HighRisk, Independence, Policy, PostMerge, Route};
 use devloop_core::tier::Tier;
 use devloop_core::units::UsdMicros;
 
+use crate::budget_doc::written;
 use crate::config_doc::{ConfigFault, Weight};
 use crate::config_read;
 use crate::config_routes::word_of;
@@ -135,7 +136,7 @@ fn write(policy: &Policy, over: &Node) -> Node {
         ("reviewerRoute", slot("reviewer", Some(&policy.reviewer))),
         ("routing", Some(map(tiers.map(|(name, tier)| (name, slot(name, policy.routing.get(&tier))))))),
         ("routes", Some(Node::Map(named.map(|key| (key.to_string(), one(key))).collect()))),
-        ("budget", Some(write_limits(&policy.limits))),
+        ("budget", Some(map(written(&policy.limits).map(|(key, number)| (key, number.map(Node::Number)))))),
         (
             "maxCostUsdPerDayAllProjects",
             (policy.limits.cost_day_all_projects != policy.limits.cost_day)
@@ -196,31 +197,5 @@ fn write_route(route: &Route, model: bool, reserve: bool) -> Node {
         ("reserveUsd", route.reserve.filter(|_| reserve).map(usd)),
         ("maxTokens", route.max_tokens.map(number)),
         ("maxParallel", route.max_parallel.map(number)),
-    ])
-}
-
-fn write_limits(l: &Limits) -> Node {
-    let count = |n: u32| Some(number(n));
-    map([
-        ("maxTaskAttempts", count(l.task_attempts)),
-        ("maxRefusedDispatches", count(l.refusals)),
-        ("maxReviewCycles", count(l.review_cycles)),
-        ("taskTimeoutMinutes", count(l.dispatch_minutes)),
-        ("taskLifetimeMinutes", count(l.lifetime_minutes)),
-        ("noProgressMinutes", count(l.no_progress_minutes)),
-        ("maxTokensPerTask", Some(number(l.tokens_per_task))),
-        ("maxCostUsdPerSession", Some(usd(l.cost_session))),
-        ("maxCostUsdPerDay", Some(usd(l.cost_day))),
-        ("maxCostUsdPerGoal", l.cost_goal.map(usd)),
-        ("maxCostUsdPerTask", l.cost_task.map(usd)),
-        ("maxSameAction", count(l.same_action)),
-        ("maxParallelWorkers", count(l.parallel_process)),
-        ("maxParallelPerProject", count(l.parallel_project)),
-        ("maxRefreshes", count(l.refreshes)),
-        ("maxReplans", count(l.replans)),
-        ("maxOrphans", count(l.orphans)),
-        ("maxPlanAttempts", count(l.plan_attempts)),
-        ("maxPlanRefusals", count(l.plan_refusals)),
-        ("diskLowBytes", Some(number(l.disk_low_bytes))),
     ])
 }
