@@ -29,10 +29,10 @@ export async function install() {
     }
     return { claude, codex, qwen, opencode, dsh: await installHost() }
   } catch (error) {
-    // npm prints its own help behind the reason; the first lines are the reason.
+    // npm prints warnings before the reason and its own help behind it.
     const lines = String(error.stderr || error)
       .split('\n')
-      .filter((line) => line.replace('npm error', '').trim())
+      .filter((line) => !line.startsWith('npm warn') && line.replace('npm error', '').trim())
     return { refused: `the command lines could not be installed: ${lines.slice(0, 4).join(' ')}` }
   }
 }
