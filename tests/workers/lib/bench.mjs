@@ -17,24 +17,40 @@ const target = process.env.CARGO_TARGET_DIR
   : join(repository, 'target')
 const program = process.env.DEVLOOP_PROGRAM ?? join(target, 'debug', 'devloop')
 
+/** How npm says that the registry cannot be reached, does not let us in, or does not have a package. */
+const REFUSALS =
+  /\b(E40[134]|E5\d\d|ETARGET|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ENETUNREACH|ETIMEDOUT)\b/
+
 /** The command lines of the lock file and the pinned DSH; the reason instead when the registry refuses. */
 export async function install() {
-  const claude = join(here, `node_modules/@anthropic-ai/claude-code-${platform}/claude`)
-  const [codex, qwen] = ['codex', 'qwen'].map((name) => join(here, 'node_modules/.bin', name))
-  const opencode = join(here, `node_modules/opencode-${platform}/bin/opencode`)
-  try {
-    if (![claude, codex, qwen, opencode].every((path) => existsSync(path))) {
-      const words = ['ci', '--ignore-scripts', '--no-audit', '--no-fund']
-      await run('npm', words, { cwd: here, timeout: 300_000 })
-    }
-    return { claude, codex, qwen, opencode, dsh: await installHost() }
-  } catch (error) {
-    // npm prints warnings before the reason and its own help behind it.
-    const lines = String(error.stderr || error)
-      .split('\n')
-      .filter((line) => !line.startsWith('npm warn') && line.replace('npm error', '').trim())
-    return { refused: `the command lines could not be installed: ${lines.slice(0, 4).join(' ')}` }
+  const bin = (name) => join(here, 'node_modules', '.bin', name)
+  const clis = {
+    claude: join(here, `node_modules/@anthropic-ai/claude-code-${platform}/claude`),
+    codex: bin('codex'),
+    qwen: bin('qwen'),
+    opencode: join(here, `node_modules/opencode-${platform}/bin/opencode`),
   }
+  const missing = () => Object.keys(clis).filter((name) => !existsSync(clis[name]))
+  if (missing().length > 0) {
+    // Not `npm ci`: it asks the registry for the packages of every other platform too.
+    const words = ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund']
+    try {
+      await run('npm', words, { cwd: here, timeout: 600_000 })
+    } catch (error) {
+      // npm prints warnings before the reason and its own help behind it.
+      const lines = String(error.stderr || error)
+        .split('\n')
+        .filter((line) => !line.startsWith('npm warn') && line.replace('npm error', '').trim())
+      const reason = lines.slice(0, 4).join(' ')
+      // Whatever is no refusal is a fault of this project, and fails.
+      if (!REFUSALS.test(reason)) throw error
+      return { refused: `the command lines could not be installed: ${reason}` }
+    }
+  }
+  if (missing().length > 0) {
+    return { refused: `the registry has no ${missing().join(', no ')} for ${platform}` }
+  }
+  return { ...clis, dsh: await installHost() }
 }
 
 /** The options of a test that needs them: only a registry that refuses keeps one from running. */
