@@ -2,10 +2,15 @@
 #![no_std]
 
 /// The component: what a machine with a compiler loads, and what the digest names.
-pub const CORE_WASM: &[u8] = include_bytes!(env!("DEVLOOP_CORE_WASM"));
+pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/built/core.wasm"));
 
 /// The component compiled ahead of time for [`CORE_TARGET`]: loads without a compiler in under a millisecond.
-pub const CORE_IMAGE: &[u8] = include_bytes!(env!("DEVLOOP_CORE_IMAGE"));
+pub const CORE_IMAGE: &[u8] = include_bytes!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/built/core.",
+    env!("DEVLOOP_CORE_TARGET"),
+    ".cwasm"
+));
 
 /// Platform of [`CORE_IMAGE`], a target triple.
 pub const CORE_TARGET: &str = env!("DEVLOOP_CORE_TARGET");
