@@ -45,7 +45,7 @@ pub fn named_tests(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Every test: the names of Rust tests, and the paths of test files of Node.
-fn test_names(tree: &Tree) -> BTreeSet<String> {
+pub fn test_names(tree: &Tree) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (_, text) in tree.with_extension(&["rs"]) {
         names.extend(tests_of(&tokens::all(text).unwrap_or_default()));

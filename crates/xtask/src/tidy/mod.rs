@@ -7,6 +7,7 @@ mod invariants;
 mod reach;
 mod rings;
 mod rooms;
+mod rules;
 mod sizes;
 mod tokens;
 mod tree;
@@ -43,6 +44,7 @@ const RULES: &[Rule] = &[
     ("schemas of documents", docs::schemas),
     ("decisions of the core", docs::decisions),
     ("invariants have tests", invariants::named_tests),
+    ("rules and hazards have tests", rules::proven),
 ];
 
 /// Checks every rule; `--fix` first rewrites what is generated, and wraps comments.
@@ -63,6 +65,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     for note in sizes::notes(&tree).into_iter().chain(invariants::untested(&tree)) {
         println!("note: {note}");
     }
+    println!("note: {}", rules::tally(&tree));
     let report = report(&tree);
     match report.is_empty() {
         true => {
