@@ -11,7 +11,9 @@ macro_rules! observation_shapes {
             branch, tip, remote_default, checkout, contains_last_merge,
         });
         $record!($wit, observation::Others { committed_today, slots });
-        $record!($wit, report::Usage { tokens, cost });
+        $variant!($wit, report::UsageSource { Result, SessionRecords, AgentPort, Unknown });
+        $variant!($wit, report::UsageBasis { PerDispatch, Partial, Cumulative, Unknown });
+        $record!($wit, report::Usage { tokens, cost, source, basis });
         $record!($wit, plan::PlannedTask {
             id, title, tier, risk, depends_on, allowed_paths, criteria, estimate,
         });
@@ -27,7 +29,7 @@ macro_rules! observation_shapes {
         });
         $variant!($wit, report::FailureClass {
             Task, Deadline, Cancelled, OutOfCredit, RateLimited { until }, LoginExpired, Overloaded,
-            NetworkDown, Machine,
+            NetworkDown, ContextTooLong, OutputLimit, ContentRefusal, Machine,
         });
         $variant!($wit, report::Outcome {
             Planned { tasks }, Worked { summary }, WorkBlocked { summary }, WorkFailed { summary },

@@ -94,5 +94,5 @@ fn cut_usage(usage: &Usage) -> Usage {
         output: most(usage.tokens.output),
         reasoning: most(usage.tokens.reasoning),
     };
-    Usage { tokens, cost: usage.cost.map(|cost| UsdMicros(most(cost.0))) }
+    Usage { tokens, cost: usage.cost.map(|cost| UsdMicros(most(cost.0))), ..*usage }
 }

@@ -28,6 +28,40 @@ data! {
         pub tokens: Tokens,
         /// Money, when the backend reports money.
         pub cost: Option<UsdMicros>,
+        /// Who says so.
+        #[cfg_attr(feature = "serde", serde(default))]
+        pub source: UsageSource,
+        /// What the numbers cover: priced are those of the whole dispatch and nothing else.
+        #[cfg_attr(feature = "serde", serde(default))]
+        pub basis: UsageBasis,
+    }
+
+    /// Who says what was used.
+    #[derive(Copy, Default)]
+    pub enum UsageSource {
+        /// The result of the run.
+        Result,
+        /// The program's own session records, which survive its death.
+        SessionRecords,
+        /// Whoever hosts an agent in the plugin's process.
+        AgentPort,
+        /// Not told: recordings from before it was.
+        #[default]
+        Unknown,
+    }
+
+    /// What the numbers of a usage cover.
+    #[derive(Copy, Default)]
+    pub enum UsageBasis {
+        /// This dispatch and nothing else; also what recordings from before it was told mean.
+        #[default]
+        PerDispatch,
+        /// A part of this dispatch: it used at least this much.
+        Partial,
+        /// A session that may be older than the dispatch: what was booked before would count again.
+        Cumulative,
+        /// Nobody knows.
+        Unknown,
     }
 
     /// How an operation ended.
@@ -214,12 +248,32 @@ data! {
         Overloaded,
         /// The network is down.
         NetworkDown,
+        /// What was asked does not fit into the model's context window: it is too large for this model.
+        ContextTooLong,
+        /// The model ran into the limit of its output.
+        OutputLimit,
+        /// The provider will not have the content.
+        ContentRefusal,
         /// The machine: disk, descriptors, permissions.
         Machine,
     }
 }
 
 impl Usage {
+    /// What one dispatch used, and nothing else.
+    #[must_use]
+    pub fn per_dispatch(source: UsageSource, tokens: Tokens, cost: Option<UsdMicros>) -> Usage {
+        Usage { tokens, cost, source, basis: UsageBasis::PerDispatch }
+    }
+
+    /// Whether it says for certain that nothing was used.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.basis == UsageBasis::PerDispatch
+            && self.tokens.total() == 0
+            && self.cost.is_none_or(|cost| cost.0 == 0)
+    }
+
     /// The same with every number at most [`MAX_NUMBER`]: what the ledger and a document can hold.
     #[must_use]
     pub fn bounded(self) -> Usage {
@@ -230,7 +284,7 @@ impl Usage {
             output: self.tokens.output.min(MAX_NUMBER),
             reasoning: self.tokens.reasoning.min(MAX_NUMBER),
         };
-        Usage { tokens, cost: self.cost.map(|cost| UsdMicros(cost.0.min(MAX_NUMBER))) }
+        Usage { tokens, cost: self.cost.map(|cost| UsdMicros(cost.0.min(MAX_NUMBER))), ..self }
     }
 }
 
@@ -244,9 +298,33 @@ impl FailureClass {
             | FailureClass::LoginExpired
             | FailureClass::Overloaded
             | FailureClass::NetworkDown => true,
-            FailureClass::Task | FailureClass::Deadline | FailureClass::Cancelled | FailureClass::Machine => {
-                false
-            }
+            FailureClass::Task
+            | FailureClass::Deadline
+            | FailureClass::Cancelled
+            | FailureClass::ContextTooLong
+            | FailureClass::OutputLimit
+            | FailureClass::ContentRefusal
+            | FailureClass::Machine => false,
         }
+    }
+
+    /// Whether the provider said no to what was asked of it. It costs an attempt where a model worked before,
+    /// and asking the same again without any work would go on for ever.
+    #[must_use]
+    pub fn is_about_content(&self) -> bool {
+        matches!(
+            self,
+            FailureClass::ContextTooLong | FailureClass::OutputLimit | FailureClass::ContentRefusal
+        )
+    }
+}
+
+impl Report {
+    /// Whether no model worked although the provider was asked: it said no to the content, and billed
+    /// nothing.
+    #[must_use]
+    pub fn is_unworked(&self) -> bool {
+        let about = matches!(&self.outcome, Outcome::Failed { class, .. } if class.is_about_content());
+        about && self.usage.is_some_and(|usage| usage.is_nothing())
     }
 }

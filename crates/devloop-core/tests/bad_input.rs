@@ -12,7 +12,7 @@ use devloop_core::observation::Observation;
 use devloop_core::plan::{PlanFault, PlannedTask, judge};
 use devloop_core::policy::{Acceptance, Backend};
 use devloop_core::reason::{Reason, Refusal};
-use devloop_core::report::{CheckOutcome, FailureClass, Outcome, Report, Usage};
+use devloop_core::report::{CheckOutcome, FailureClass, Outcome, Report, Usage, UsageSource};
 use devloop_core::review::Verdict;
 use devloop_core::state::{LoopState, Op};
 use devloop_core::task::{MAX_TEXT, Stage, Task};
@@ -133,7 +133,7 @@ fn usage_at_the_end_of_64_bits_saturates_and_fits_no_cap() {
         world.policy.routes.values_mut().for_each(|route| route.price = Some(dear));
         let mut report = until(&mut world, Op::Plan);
         report.outcome = Outcome::Planned { tasks: two() };
-        report.usage = Some(Usage { tokens: most, cost });
+        report.usage = Some(Usage::per_dispatch(UsageSource::Result, most, cost));
         world.queue.push(report);
         world.run();
         assert_eq!(invariant::check(&world.state), Ok(()));

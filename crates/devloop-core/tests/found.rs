@@ -8,7 +8,7 @@ use devloop_core::ids::DispatchId;
 use devloop_core::ledger::Unattributed;
 use devloop_core::policy::{Backend, Policy};
 use devloop_core::reason::{Reason, WaitWhy};
-use devloop_core::report::{MergeFault, Outcome, Report, Usage};
+use devloop_core::report::{MergeFault, Outcome, Report, Usage, UsageSource};
 use devloop_core::state::{LoopState, Phase};
 use devloop_core::task::{Done, Stage};
 use devloop_core::tier::Risk;
@@ -148,7 +148,7 @@ fn usage_of_one_more_unknown_dispatch_is_booked_once() {
         world.state.ledger.unattributed.insert(dispatch, usage);
     }
     let before = world.state.ledger.day(day).spent();
-    let usage = Some(Usage { tokens: Tokens::default(), cost: Some(UsdMicros(70)) });
+    let usage = Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(70))));
     let outcome = Outcome::NoResult { detail: "late".into() };
     world.queue.push(Report { dispatch: DispatchId(9_999), epoch: 1, usage, outcome });
     assert_eq!(world.tick(), Reason::StillComplete);

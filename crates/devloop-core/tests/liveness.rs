@@ -9,7 +9,9 @@ use devloop_core::hold::{HoldKey, Subject};
 use devloop_core::observation::Observation;
 use devloop_core::policy::{Acceptance, Backend};
 use devloop_core::reason::{Reason, Refusal, WaitWhy};
-use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage};
+use devloop_core::report::{
+    CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage, UsageSource,
+};
 use devloop_core::review::Verdict;
 use devloop_core::state::{Gate, Op};
 use devloop_core::task::Stage;
@@ -90,7 +92,7 @@ fn usage_that_comes_after_a_refusal_counts_once() {
     report.outcome = Outcome::Refused { detail: "offline".into() };
     world.queue.push(report.clone());
     world.tick();
-    report.usage = Some(Usage { tokens: Tokens::default(), cost: Some(UsdMicros(70_000)) });
+    report.usage = Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(70_000))));
     for _ in 0..2 {
         world.queue.push(report.clone());
         world.tick();

@@ -4,7 +4,7 @@
 use devloop_core::ids::DispatchId;
 use devloop_core::ledger::Certainty;
 use devloop_core::policy::Backend;
-use devloop_core::report::{Outcome, Report, Usage};
+use devloop_core::report::{Outcome, Report, Usage, UsageBasis, UsageSource};
 use devloop_core::units::{Tokens, UsdMicros};
 use devloop_testkit::world::{World, policy, two};
 
@@ -16,7 +16,16 @@ fn tokens(output: u64) -> Tokens {
 }
 
 fn used(output: u64, cost: Option<UsdMicros>) -> Option<Usage> {
-    Some(Usage { tokens: tokens(output), cost })
+    Some(Usage::per_dispatch(UsageSource::Result, tokens(output), cost))
+}
+
+/// Numbers of a session record.
+fn covering(output: u64, basis: UsageBasis) -> Option<Usage> {
+    Some(Usage { tokens: tokens(output), cost: Some(SPENT), source: UsageSource::SessionRecords, basis })
+}
+
+fn part() -> Usage {
+    Usage { tokens: tokens(7), cost: None, source: UsageSource::Result, basis: UsageBasis::Partial }
 }
 
 fn refused() -> Outcome {
@@ -65,6 +74,31 @@ fn rows() -> Vec<Row> {
             "money alone after tokens",
             vec![old(used(7, None)), (1, used(0, Some(SPENT)), silent())],
             (Certainty::Measured, SPENT, 7),
+        ),
+        (
+            "the total of a resumed session",
+            vec![(1, covering(7, UsageBasis::Cumulative), silent())],
+            (Certainty::Assumed, RESERVE, 0),
+        ),
+        (
+            "the total of a session, then what the dispatch used",
+            vec![(1, covering(900, UsageBasis::Cumulative), silent()), old(used(7, Some(SPENT)))],
+            (Certainty::Measured, SPENT, 7),
+        ),
+        (
+            "numbers that cover nobody knows what",
+            vec![(1, covering(7, UsageBasis::Unknown), silent())],
+            (Certainty::Assumed, RESERVE, 0),
+        ),
+        (
+            "a part below the reserve",
+            vec![(1, covering(7, UsageBasis::Partial), silent())],
+            (Certainty::Assumed, RESERVE, 7),
+        ),
+        (
+            "a part above the reserve",
+            vec![(1, Some(Usage { cost: Some(UsdMicros(170_000)), ..part() }), silent())],
+            (Certainty::Assumed, UsdMicros(170_000), 7),
         ),
         (
             "measured twice",

@@ -10,7 +10,7 @@ use devloop_core::ids::{Digest, DispatchId};
 use devloop_core::observation::{Checkout, Observation, OrphanSeen, ProcessTree, RepoSeen, Stamp};
 use devloop_core::policy::Policy;
 use devloop_core::reason::Reason;
-use devloop_core::report::{FailureClass, Outcome, Report, Usage};
+use devloop_core::report::{FailureClass, Outcome, Report, Usage, UsageSource};
 use devloop_core::units::UsdMicros;
 use devloop_wire::event_line::{self, Entry};
 use devloop_wire::trace_line::{self, TraceEntry};
@@ -58,7 +58,11 @@ impl Night {
     /// A night of this world: models take a minute and cost 5 cents, the rest takes a second.
     pub fn new(world: World) -> Night {
         let model = |effect: &Effect| matches!(effect, Effect::Dispatch { .. });
-        let usage = Usage { tokens: devloop_core::units::Tokens::default(), cost: Some(UsdMicros(50_000)) };
+        let usage = Usage::per_dispatch(
+            UsageSource::Result,
+            devloop_core::units::Tokens::default(),
+            Some(UsdMicros(50_000)),
+        );
         Night {
             world,
             took: Box::new(move |effect| if model(effect) { 60_000 } else { 1_000 }),

@@ -16,7 +16,7 @@ use devloop_core::policy::{
     Acceptance, Backend, HighRisk, Independence, Limits, Policy, PostMerge, ReviewPolicy, Route,
 };
 use devloop_core::reason::{Reason, WaitWhy};
-use devloop_core::report::{CheckOutcome, Outcome, Report, Usage};
+use devloop_core::report::{CheckOutcome, Outcome, Report, Usage, UsageSource};
 use devloop_core::review::{Review, Verdict};
 use devloop_core::state::{LoopState, Owner};
 use devloop_core::task::Stage;
@@ -196,7 +196,7 @@ impl World {
         let cost = UsdMicros(50_000);
         // Whom no provider saw used nothing.
         let model = matches!(effect, Effect::Dispatch { .. }) && !matches!(outcome, Outcome::Refused { .. });
-        let usage = model.then_some(Usage { tokens: Tokens::default(), cost: Some(cost) });
+        let usage = model.then_some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(cost)));
         self.queue.push(Report { dispatch, epoch, usage, outcome });
     }
 

@@ -133,7 +133,8 @@ pub(crate) fn lent_outcome(past: &Past, lease: &Lease) -> Option<Outcome> {
     let is_word = match &report.outcome {
         Outcome::Worked { .. } | Outcome::WorkBlocked { .. } | Outcome::WorkFailed { .. } => true,
         Outcome::Failed { class, .. } => {
-            matches!(class, FailureClass::Task | FailureClass::Deadline | FailureClass::Machine)
+            class.is_about_content()
+                || matches!(class, FailureClass::Task | FailureClass::Deadline | FailureClass::Machine)
         }
         _ => false,
     };

@@ -6,7 +6,7 @@ use devloop_core::effect::{Effect, Job};
 use devloop_core::ids::DispatchId;
 use devloop_core::policy::{Acceptance, Backend, PostMerge};
 use devloop_core::reason::Reason;
-use devloop_core::report::{CheckOutcome, FailureClass, MergeFault, Outcome, Report, Usage};
+use devloop_core::report::{CheckOutcome, FailureClass, MergeFault, Outcome, Report, Usage, UsageSource};
 use devloop_core::review::Verdict;
 use devloop_core::tier::Risk;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
@@ -151,7 +151,8 @@ fn a_night_with_usage_that_comes_late() {
     (0..50).for_each(|_| drop(night.beat()));
     let running = *night.world.state.leases.keys().next().expect("something runs");
     night.kill(10_000);
-    let usage = |micros| Some(Usage { tokens: Tokens::default(), cost: Some(UsdMicros(micros)) });
+    let usage =
+        |micros| Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(micros))));
     let late = |dispatch, micros| Report {
         dispatch,
         epoch: 1,

@@ -9,7 +9,7 @@ use devloop_core::ids::TaskId;
 use devloop_core::observation::Checkout;
 use devloop_core::policy::{Acceptance, Backend};
 use devloop_core::reason::Reason;
-use devloop_core::report::{CheckOutcome, FailureClass, Outcome, Usage};
+use devloop_core::report::{CheckOutcome, FailureClass, Outcome, Usage, UsageSource};
 use devloop_core::review::Verdict;
 use devloop_core::task::Stage;
 use devloop_core::tier::Risk;
@@ -106,7 +106,11 @@ fn priced() -> Night {
     let mut night = Night::new(world);
     night.used = Box::new(|effect| {
         let tokens = Tokens { input_uncached: 10_000, output: 2_000, ..Tokens::default() };
-        matches!(effect, Effect::Dispatch { .. }).then_some(Usage { tokens, cost: None })
+        matches!(effect, Effect::Dispatch { .. }).then_some(Usage::per_dispatch(
+            UsageSource::Result,
+            tokens,
+            None,
+        ))
     });
     assert_eq!(night.run(), Reason::StillComplete);
     night

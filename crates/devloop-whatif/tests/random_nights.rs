@@ -6,7 +6,9 @@ use devloop_core::effect::{Effect, Job};
 use devloop_core::policy::{Acceptance, Backend, PostMerge};
 use devloop_core::question::open_questions;
 use devloop_core::reason::Reason;
-use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Usage};
+use devloop_core::report::{
+    CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Usage, UsageSource,
+};
 use devloop_core::review::Verdict;
 use devloop_core::tier::Risk;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
@@ -95,7 +97,11 @@ fn night(seed: u64) -> Night {
         let tokens =
             Tokens { input_uncached: usages.below(9_000), output: usages.below(900), ..Tokens::default() };
         let cost = usages.chance(60).then(|| UsdMicros(usages.below(90_000)));
-        (matches!(effect, Effect::Dispatch { .. }) && usages.chance(80)).then_some(Usage { tokens, cost })
+        (matches!(effect, Effect::Dispatch { .. }) && usages.chance(80)).then_some(Usage::per_dispatch(
+            UsageSource::Result,
+            tokens,
+            cost,
+        ))
     });
     live(&mut night, &mut random);
     night

@@ -89,8 +89,8 @@ rows! {
         Take its commit up again?",
         ["Make the check start in a new checkout of {tip}, or raise acceptanceTimeoutMinutes in the \
         configuration"];
-    TaskOverBudget: "The change for {who} is too large for one review, and it was planned anew as often as \
-        allowed. Split it once more?",
+    TaskOverBudget: "{Who} is too large for one review or for the model's context window, and it was planned \
+        anew as often as allowed. Split it once more?",
         ["Allow more of every task: budget.replans in the configuration"];
     PreprBlocked: "A rule of the project refused the change for {who} before its review. Work on it again?",
         ["Run the rule yourself in a checkout of {tip}"];

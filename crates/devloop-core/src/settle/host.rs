@@ -70,13 +70,13 @@ pub(super) fn commit_ended(
     }
 }
 
-/// A planner splits what one review cannot judge, unless that happened too often.
-fn too_large(view: &View<'_>, draft: &mut Draft, task: &Task, detail: &str, paths: &[String]) {
+/// A planner splits what one review cannot judge or one model cannot take in, unless that happened too often.
+pub(super) fn too_large(view: &View<'_>, draft: &mut Draft, task: &Task, detail: &str, paths: &[String]) {
     if task.counters.replans < view.policy.limits.replans {
         draft.event(Event::ReplanRequested { task: task.id.clone() });
         return;
     }
-    let to = rework(notes(&alloc::format!("The change is too large for one review.\n{detail}"), paths));
+    let to = rework(notes(&alloc::format!("The task is too large as it is.\n{detail}"), paths));
     draft.hold(view, task_key(&task.id, HoldKind::TaskOverBudget), detail, paths, Some(to));
 }
 

@@ -17,7 +17,7 @@ use crate::ids::DispatchId;
 use crate::ledger::{Certainty, Entry};
 use crate::observation::Observation;
 use crate::reason::Reason;
-use crate::report::{CheckOutcome, FailureClass, Outcome, Report, Usage};
+use crate::report::{CheckOutcome, FailureClass, Outcome, Report, Usage, UsageBasis};
 use crate::state::{Lease, Op};
 use crate::task::{ResumeTo, Task};
 use crate::units::UsdMicros;
@@ -48,9 +48,11 @@ fn late(view: &View<'_>, report: &Report) -> Option<Decision> {
 }
 
 /// What a report adds to the ledger: on its dispatch, or under the name it gave when no such dispatch is
-/// booked, be it unknown, refused or put away. None when that is known already.
+/// booked, be it unknown, refused or put away. None when that is known already, and for numbers that may
+/// cover other runs too: those were booked with them, and what this one used stays unknown.
 fn booked(view: &View<'_>, report: &Report) -> Option<Event> {
-    let usage = report.usage?.bounded();
+    let own = |usage: &Usage| matches!(usage.basis, UsageBasis::PerDispatch | UsageBasis::Partial);
+    let usage = report.usage.filter(own)?.bounded();
     if let Some(entry) = view.state.ledger.entries.get(&report.dispatch) {
         return usage_event(view, report.dispatch, entry, usage);
     }
@@ -70,6 +72,11 @@ fn usage_event(view: &View<'_>, dispatch: DispatchId, entry: &Entry, usage: Usag
         (None, Some(price)) => (price.cost(&usage.tokens), Certainty::Priced),
         // Tokens without a price: the reserve stays as the assumption, the tokens are kept.
         (None, None) => (entry.amount, Certainty::Assumed),
+    };
+    // A part of the use proves no sum: the reserve stays, unless the part alone is dearer.
+    let (amount, certainty) = match usage.basis {
+        UsageBasis::Partial => (amount.max(entry.amount), Certainty::Assumed),
+        _ => (amount, certainty),
     };
     let told = usage.tokens.total() > 0;
     let first_tokens = told && entry.tokens.total() == 0 && certainty == entry.certainty;
@@ -91,7 +98,7 @@ fn end(view: &View<'_>, report: &Report, lease: &Lease) -> Decision {
     }
     let ended = Event::LeaseEnded { dispatch: report.dispatch, at: view.now.active };
     if let (Outcome::Failed { class, .. }, true) = (&report.outcome, lease.op.is_model())
-        && (class.is_route() || *class == FailureClass::Cancelled)
+        && (class.is_route() || *class == FailureClass::Cancelled || report.is_unworked())
     {
         draft.event(Event::AttemptReturned { dispatch: report.dispatch });
     }

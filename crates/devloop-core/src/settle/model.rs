@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::host::commit_hold;
+use super::host::{commit_hold, too_large};
 use super::{detail_of, moved};
 use crate::basis::Basis;
 use crate::draft::{Draft, NewLease, View, rework, task_key};
@@ -55,7 +55,8 @@ pub(super) fn plan_ended(view: &View<'_>, draft: &mut Draft, report: &Report, le
         other => detail_of(other),
     };
     draft.event(Event::PlanRefused { detail: crate::task::clip(&fault) });
-    if view.state.plan_counters.attempts >= view.policy.limits.plan_attempts {
+    // The same goal would be refused again, and no count would end that.
+    if view.state.plan_counters.attempts >= view.policy.limits.plan_attempts || report.is_unworked() {
         hold_planning(view, draft, HoldKind::PlanAttempts, &fault);
     }
 }
@@ -97,9 +98,18 @@ pub(super) fn work_ended(
             hold(draft, HoldKind::DispatchRefused, detail);
         }
         Outcome::Refused { .. } => moved(draft, task, back),
-        Outcome::Failed { class: FailureClass::Task, detail } => {
-            moved(draft, task, rework(crate::task::clip(detail)));
+        Outcome::Failed { class: FailureClass::ContextTooLong, detail } => {
+            too_large(view, draft, task, detail, &[]);
         }
+        Outcome::Failed { class: FailureClass::OutputLimit | FailureClass::ContentRefusal, detail }
+            if report.is_unworked() =>
+        {
+            hold(draft, HoldKind::BackendFailed, detail);
+        }
+        Outcome::Failed {
+            class: FailureClass::Task | FailureClass::OutputLimit | FailureClass::ContentRefusal,
+            detail,
+        } => moved(draft, task, rework(crate::task::clip(detail))),
         Outcome::Failed { class: FailureClass::Deadline | FailureClass::Machine, detail } if used_up => {
             hold(draft, HoldKind::BackendFailed, detail);
         }
@@ -145,7 +155,10 @@ pub(super) fn review_ended(
         Outcome::Failed { class, .. } if class.is_route() || *class == FailureClass::Cancelled => {
             moved(draft, task, back);
         }
-        Outcome::Failed { detail, .. } if used_up => hold(draft, HoldKind::BackendFailed, detail, back),
+        // A reviewer that the provider will not serve is no fault of the work.
+        Outcome::Failed { detail, .. } if used_up || report.is_unworked() => {
+            hold(draft, HoldKind::BackendFailed, detail, back);
+        }
         Outcome::Failed { .. } => moved(draft, task, back),
         other => hold(draft, HoldKind::InvalidAgentResult, &detail_of(other), back),
     }

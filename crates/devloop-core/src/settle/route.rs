@@ -38,8 +38,13 @@ pub(super) fn gate_route(view: &View<'_>, draft: &mut Draft, lease: &Lease, outc
             FailureClass::Overloaded | FailureClass::NetworkDown => {
                 close_until(view, draft, route, None, detail);
             }
-            FailureClass::Task | FailureClass::Deadline | FailureClass::Cancelled | FailureClass::Machine => {
-            }
+            FailureClass::Task
+            | FailureClass::Deadline
+            | FailureClass::Cancelled
+            | FailureClass::ContextTooLong
+            | FailureClass::OutputLimit
+            | FailureClass::ContentRefusal
+            | FailureClass::Machine => {}
         },
         _ => {}
     }

@@ -5,7 +5,9 @@ use devloop_core::answer::Answer;
 use devloop_core::circuit::Circuit;
 use devloop_core::ids::Oid;
 use devloop_core::observation::Checkout;
-use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Usage};
+use devloop_core::report::{
+    CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Usage, UsageBasis, UsageSource,
+};
 use devloop_core::review::{Review, Verdict};
 use devloop_core::tier::Risk;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
@@ -54,6 +56,9 @@ fn failures() -> Vec<FailureClass> {
         FailureClass::LoginExpired => [FailureClass::LoginExpired],
         FailureClass::Overloaded => [FailureClass::Overloaded],
         FailureClass::NetworkDown => [FailureClass::NetworkDown],
+        FailureClass::ContextTooLong => [FailureClass::ContextTooLong],
+        FailureClass::OutputLimit => [FailureClass::OutputLimit],
+        FailureClass::ContentRefusal => [FailureClass::ContentRefusal],
         FailureClass::Machine => [FailureClass::Machine],
     })
 }
@@ -139,15 +144,20 @@ pub fn outcomes(head: &Oid, other: &Oid, known: &str) -> Vec<Outcome> {
 pub fn usages() -> Vec<Option<Usage>> {
     let tokens = Tokens { input_uncached: 1_000, output: 50, ..Tokens::default() };
     let cost = Some(UsdMicros(40_000));
+    let covering = |basis| Some(Usage { tokens, cost, source: UsageSource::SessionRecords, basis });
     vec![
         None,
-        Some(Usage { tokens, cost: None }),
-        Some(Usage { tokens: Tokens::default(), cost }),
-        Some(Usage { tokens, cost }),
-        Some(Usage {
-            tokens: Tokens { output: u64::MAX, cache_read: u64::MAX, ..tokens },
-            cost: Some(UsdMicros(u64::MAX)),
-        }),
+        Some(Usage::per_dispatch(UsageSource::Result, tokens, None)),
+        Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), cost)),
+        Some(Usage::per_dispatch(UsageSource::Result, tokens, cost)),
+        Some(Usage::per_dispatch(
+            UsageSource::Unknown,
+            Tokens { output: u64::MAX, cache_read: u64::MAX, ..tokens },
+            Some(UsdMicros(u64::MAX)),
+        )),
+        Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(0)))),
+        covering(UsageBasis::Partial),
+        covering(UsageBasis::Cumulative),
     ]
 }
 

@@ -16,7 +16,7 @@ use devloop_core::obstacle::{Obstacle, Waker};
 use devloop_core::policy::Policy;
 use devloop_core::question::{offered, open_questions};
 use devloop_core::reason::{Reason, Refusal};
-use devloop_core::report::{Report, Usage};
+use devloop_core::report::{Report, Usage, UsageBasis};
 use devloop_core::state::{LoopState, Planning};
 use devloop_core::units::MAX_NUMBER;
 use devloop_core::wait::{obstacles, wakers};
@@ -200,6 +200,14 @@ pub fn answers(scene: &Scene) -> usize {
 pub fn usage_is_kept(before: &LoopState, after: &LoopState, report: &Report) {
     let Some(usage) = report.usage.map(Usage::bounded) else { return };
     let id = &report.dispatch;
+    if matches!(usage.basis, UsageBasis::Cumulative | UsageBasis::Unknown) {
+        let amount =
+            |state: &LoopState| state.ledger.entries.get(id).map(|entry| (entry.amount, entry.tokens));
+        let refunded = after.ledger.entries.get(id).is_none();
+        assert!(refunded || amount(after) == amount(before), "{id} is booked from what may cover others");
+        assert_eq!(before.ledger.unattributed, after.ledger.unattributed, "{id}");
+        return;
+    }
     let Some(old) = before.ledger.entries.get(id) else {
         let foreign = after.ledger.unattributed.get(&id.to_string());
         let cost = usage.cost.unwrap_or_default();
@@ -211,8 +219,13 @@ pub fn usage_is_kept(before: &LoopState, after: &LoopState, report: &Report) {
         assert_eq!((new.amount, new.tokens), (old.amount, old.tokens));
         return;
     }
-    if let Some(cost) = usage.cost {
-        assert_eq!((new.certainty, new.amount), (Certainty::Measured, cost));
+    match (usage.basis, usage.cost) {
+        (UsageBasis::Partial, cost) => {
+            assert!(new.certainty == Certainty::Assumed && new.amount >= cost.unwrap_or_default(), "{new:?}");
+            assert!(new.amount >= old.amount, "a part takes nothing off the reserve: {new:?}");
+        }
+        (_, Some(cost)) => assert_eq!((new.certainty, new.amount), (Certainty::Measured, cost)),
+        (_, None) => {}
     }
     assert!(new.certainty > Certainty::Reserved);
     assert!(usage.tokens.total() == 0 || new.tokens == usage.tokens, "tokens are lost: {new:?}");

@@ -1,7 +1,9 @@
 //! Every operation with every report that is meaningful for it.
 
 use devloop_core::policy::{Acceptance, Backend, PostMerge};
-use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage};
+use devloop_core::report::{
+    CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage, UsageBasis, UsageSource,
+};
 use devloop_core::review::{Review, Verdict};
 use devloop_core::state::Op;
 use devloop_core::tier::Risk;
@@ -54,6 +56,9 @@ fn failures() -> Vec<(String, Outcome)> {
         ("login expired", FailureClass::LoginExpired),
         ("overloaded", FailureClass::Overloaded),
         ("network down", FailureClass::NetworkDown),
+        ("context too long", FailureClass::ContextTooLong),
+        ("output limit", FailureClass::OutputLimit),
+        ("content refused", FailureClass::ContentRefusal),
         ("machine at fault", FailureClass::Machine),
     ];
     let of = |(name, class): (&str, FailureClass)| {
@@ -227,22 +232,27 @@ fn usage(sheet: &mut Sheet) {
     sheet.section("usage of a work", &world.state);
     let tokens = Tokens { input_uncached: 1_000, output: 50, ..Tokens::default() };
     let cost = Some(UsdMicros(30_000));
+    let covering =
+        |basis| Some(Usage { basis, ..Usage::per_dispatch(UsageSource::SessionRecords, tokens, cost) });
     for (name, usage) in [
         ("says nothing", None),
-        ("says tokens", Some(Usage { tokens, cost: None })),
-        ("says money", Some(Usage { tokens, cost })),
+        ("says tokens", Some(Usage::per_dispatch(UsageSource::Result, tokens, None))),
+        ("says money", Some(Usage::per_dispatch(UsageSource::Result, tokens, cost))),
+        ("tells a part", covering(UsageBasis::Partial)),
+        ("tells the total of a session", covering(UsageBasis::Cumulative)),
+        ("tells numbers of nobody knows what", covering(UsageBasis::Unknown)),
     ] {
         let outcome = Outcome::Worked { summary: String::new() };
         let told = Report { usage, outcome, ..report.clone() };
         let input = seen_with(&mut world, told.clone());
         let (state, policy) = (world.state.clone(), world.policy.clone());
         let after = sheet.row(name, &state, &policy, &input);
-        let late = Report { usage: Some(Usage { tokens, cost }), ..told };
+        let late = Report { usage: Some(Usage::per_dispatch(UsageSource::Result, tokens, cost)), ..told };
         let input = seen_with(&mut world, late);
         sheet.row(&format!("{name}, then money comes late"), &after, &policy, &input);
     }
     let stranger = Report { dispatch: devloop_core::ids::DispatchId(99), ..report };
-    let usage = Some(Usage { tokens, cost });
+    let usage = Some(Usage::per_dispatch(UsageSource::Result, tokens, cost));
     let input = seen_with(&mut world, Report { usage, ..stranger });
     let (state, policy) = (world.state.clone(), world.policy.clone());
     sheet.row("money of a dispatch that nobody knows", &state, &policy, &input);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use devloop_core::report::Usage;
+use devloop_core::report::{Usage, UsageBasis, UsageSource};
 use devloop_core::units::{Tokens, UsdMicros};
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     talk: Some(converse),
     read: |seen: &Seen<'_>| Said::Unreadable(quoted(seen.stderr)).with(None),
     recorded: no_records,
+    resumes: &[],
     repairs: false,
 };
 
@@ -209,12 +210,18 @@ impl Peer<'_, '_> {
         }
     }
 
+    /// The session is as old as the run, so what it cost so far is what the run cost.
     fn usage(&self, ended: Option<&Value>, agent: &str) -> Option<Usage> {
+        let told = ended.and_then(|result| tokens(&result["usage"]));
         let whole = WHOLE_TURN.iter().any(|name| agent.contains(name));
-        let told = ended.filter(|_| whole).and_then(|result| tokens(&result["usage"]));
+        let basis = if self.noted.is_some() || self.cost.is_some() || whole {
+            UsageBasis::PerDispatch
+        } else {
+            UsageBasis::Partial
+        };
         let tokens = self.noted.or(told);
-        (tokens.is_some() || self.cost.is_some())
-            .then(|| Usage { tokens: tokens.unwrap_or_default(), cost: self.cost })
+        let used = Usage::per_dispatch(UsageSource::Result, tokens.unwrap_or_default(), self.cost);
+        (tokens.is_some() || self.cost.is_some()).then_some(Usage { basis, ..used })
     }
 
     fn said(self, ended: Result<Value, Trouble>) -> Said {

@@ -38,6 +38,8 @@ pub(super) struct Adapter {
     pub read: fn(&Seen<'_>) -> Answer,
     /// What its own records say that it used.
     pub recorded: fn(&Places) -> Option<Usage>,
+    /// Words of the operator that make it go on with an older session: its totals then cover that too.
+    pub resumes: &'static [&'static str],
     /// Whether a result that misses the form is asked for once more, read-only.
     pub repairs: bool,
 }
@@ -258,7 +260,7 @@ pub(super) fn meaning(adapter: &Adapter, output: &str, stderr: &str, code: i32) 
     let Answer { said, usage } =
         (adapter.read)(&Seen { stdout: &stdout, stderr, code: Some(code), last: None, now });
     let used = |free: bool| match usage {
-        Some(Usage { tokens: t, cost }) => {
+        Some(Usage { tokens: t, cost, .. }) => {
             let cost = cost.map_or("-".to_owned(), |cost| cost.0.to_string());
             format!("{} {} {} {} {cost}", t.input_uncached, t.cache_read, t.cache_write, t.output)
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use devloop_core::report::Usage;
+use devloop_core::report::{Usage, UsageSource};
 use devloop_core::units::{MAX_NUMBER, Tokens, UsdMicros};
 use serde::Deserialize;
 use serde_json::Value;
@@ -59,6 +59,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     talk: None,
     read,
     recorded,
+    resumes: &["--resume", "-r", "--continue", "-c", "--fork-session"],
     repairs: true,
 };
 
@@ -166,7 +167,7 @@ impl Printed {
         let cost = self.total_cost_usd.filter(|usd| is_listed && (0.0..1e9).contains(usd));
         // Rounded up, but not for the last digit of a binary fraction.
         let micros = |usd: f64| UsdMicros(((usd * 1e9).round() as u64).div_ceil(1_000).min(MAX_NUMBER));
-        Some(Usage { tokens, cost: cost.map(micros) })
+        Some(Usage::per_dispatch(UsageSource::Result, tokens, cost.map(micros)))
     }
 }
 
@@ -227,7 +228,7 @@ fn recorded(places: &Places) -> Option<Usage> {
         output: add(sum.output, used.output_tokens),
         reasoning: 0,
     });
-    Some(Usage { tokens, cost: None })
+    Some(Usage::per_dispatch(UsageSource::SessionRecords, tokens, None))
 }
 
 #[cfg(test)]
@@ -298,6 +299,9 @@ mod tests {
         std::fs::write(folder.join("s.jsonl"), format!("{text}{last}\n{own}\n{other}\n{{\"type\":\"as"))
             .unwrap();
         let tokens = Tokens { input_uncached: 2000, cache_read: 400, output: 80, ..Tokens::default() };
-        assert_eq!(recorded(&Places::below(dir.path())), Some(Usage { tokens, cost: None }));
+        assert_eq!(
+            recorded(&Places::below(dir.path())),
+            Some(Usage::per_dispatch(UsageSource::SessionRecords, tokens, None))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Codex, `codex exec --json`. It does not check its own structured output and reports no usage of a turn
 //! that failed, so both are looked up elsewhere: in the host, and in its session records.
 
-use devloop_core::report::Usage;
+use devloop_core::report::{Usage, UsageSource};
 use devloop_core::units::Tokens;
 use serde::Deserialize;
 
@@ -43,6 +43,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     talk: None,
     read,
     recorded,
+    resumes: &["resume", "fork", "--last"],
     repairs: true,
 };
 
@@ -118,7 +119,8 @@ fn read(seen: &Seen<'_>) -> Answer {
             _ => {}
         }
     }
-    let usage = used.map(|used| Usage { tokens: used.tokens(), cost: None });
+    // Its total is that of the thread, which is as old as the run.
+    let usage = used.map(|used| Usage::per_dispatch(UsageSource::Result, used.tokens(), None));
     if done && failed.is_none() {
         let last = seen.last.filter(|text| !text.trim().is_empty()).map(str::to_owned);
         return Said::Text(last.or(said).unwrap_or_default()).with(usage);
@@ -180,7 +182,7 @@ fn recorded(places: &Places) -> Option<Usage> {
         output: add(sum.output, call.output),
         reasoning: add(sum.reasoning, call.reasoning),
     });
-    Some(Usage { tokens, cost: None })
+    Some(Usage::per_dispatch(UsageSource::SessionRecords, tokens, None))
 }
 
 #[cfg(test)]
@@ -231,9 +233,15 @@ mod tests {
         let killed = include_str!("../../../../tests/recorded/codex/int.session.jsonl");
         std::fs::write(folder.join("rollout-1.jsonl"), failed).unwrap();
         let one = Tokens { input_uncached: 1000, cache_read: 200, output: 40, ..Tokens::default() };
-        assert_eq!(recorded(&Places::below(dir.path())), Some(Usage { tokens: one, cost: None }));
+        assert_eq!(
+            recorded(&Places::below(dir.path())),
+            Some(Usage::per_dispatch(UsageSource::SessionRecords, one, None))
+        );
         std::fs::write(folder.join("rollout-2.jsonl"), format!("{killed}{{\"type\":\"token_us")).unwrap();
         let two = Tokens { input_uncached: 2000, cache_read: 400, output: 80, ..Tokens::default() };
-        assert_eq!(recorded(&Places::below(dir.path())), Some(Usage { tokens: two, cost: None }));
+        assert_eq!(
+            recorded(&Places::below(dir.path())),
+            Some(Usage::per_dispatch(UsageSource::SessionRecords, two, None))
+        );
     }
 }

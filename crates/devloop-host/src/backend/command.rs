@@ -27,6 +27,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     talk: None,
     read,
     recorded: no_records,
+    resumes: &[],
     // Nothing makes a program of the operator read-only.
     repairs: false,
 };

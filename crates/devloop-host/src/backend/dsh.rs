@@ -1,7 +1,7 @@
 //! DSH without its page, `dsh --profile headless`. A patch that is written for each run pins the model, keeps
 //! its session records with the run and mounts a reporter of its use, whose notes survive every signal.
 
-use devloop_core::report::Usage;
+use devloop_core::report::{Usage, UsageSource};
 use devloop_core::units::Tokens;
 use serde::Deserialize;
 use serde_json::json;
@@ -55,6 +55,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     talk: None,
     read,
     recorded,
+    resumes: &[],
     // Its read-only mode is its own sandbox's, which not every machine has.
     repairs: false,
 };
@@ -161,7 +162,7 @@ fn recorded(places: &Places) -> Option<Usage> {
         output: add(sum.output, used.output_tokens),
         reasoning: add(sum.reasoning, used.reasoning_tokens),
     });
-    Some(Usage { tokens, cost: None })
+    Some(Usage::per_dispatch(UsageSource::SessionRecords, tokens, None))
 }
 
 #[cfg(test)]
@@ -217,7 +218,7 @@ mod tests {
         std::fs::write(&places.report, text).unwrap();
         let tokens =
             Tokens { input_uncached: 1001, cache_read: 200, cache_write: 0, output: 42, reasoning: 7 };
-        assert_eq!(recorded(&places), Some(Usage { tokens, cost: None }));
+        assert_eq!(recorded(&places), Some(Usage::per_dispatch(UsageSource::SessionRecords, tokens, None)));
     }
 
     #[test]

@@ -141,10 +141,10 @@ impl Found {
             Fault::NetworkDown => (FailureClass::NetworkDown, "the provider cannot be reached"),
             Fault::CutOff => (FailureClass::NetworkDown, "the connection broke"),
             Fault::ContextTooLong => {
-                (FailureClass::Task, "the task does not fit into the model's context window")
+                (FailureClass::ContextTooLong, "the task does not fit into the model's context window")
             }
-            Fault::OutputLimit => (FailureClass::Task, "the model ran into its output limit"),
-            Fault::ContentRefused => (FailureClass::Task, "the provider refused the content"),
+            Fault::OutputLimit => (FailureClass::OutputLimit, "the model ran into its output limit"),
+            Fault::ContentRefused => (FailureClass::ContentRefusal, "the provider refused the content"),
             Fault::GaveUp => (FailureClass::Task, "the run used up what it was given"),
             Fault::Unknown => (FailureClass::Machine, "the command line failed"),
         };
@@ -196,6 +196,30 @@ mod tests {
         check("stream disconnected before completion: reason: content_filter", None, Fault::ContentRefused);
         check("stream disconnected before completion", None, Fault::CutOff);
         check("something odd", None, Fault::Unknown);
+    }
+
+    #[test]
+    fn every_fault_has_its_class() {
+        let class = |fault| match Found::known(fault, "it").outcome() {
+            Outcome::Failed { class, detail } if detail.ends_with(": it") => class,
+            other => panic!("{other:?}"),
+        };
+        let rows = [
+            (Fault::OutOfCredit, FailureClass::OutOfCredit),
+            (Fault::RateLimited, FailureClass::RateLimited { until: None }),
+            (Fault::LoginExpired, FailureClass::LoginExpired),
+            (Fault::Overloaded, FailureClass::Overloaded),
+            (Fault::NetworkDown, FailureClass::NetworkDown),
+            (Fault::CutOff, FailureClass::NetworkDown),
+            (Fault::ContextTooLong, FailureClass::ContextTooLong),
+            (Fault::OutputLimit, FailureClass::OutputLimit),
+            (Fault::ContentRefused, FailureClass::ContentRefusal),
+            (Fault::GaveUp, FailureClass::Task),
+            (Fault::Unknown, FailureClass::Machine),
+        ];
+        for (fault, expect) in rows {
+            assert_eq!(class(fault), expect, "{fault:?}");
+        }
     }
 
     #[test]

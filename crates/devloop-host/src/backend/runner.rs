@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use devloop_core::report::{FailureClass, Outcome, Usage};
+use devloop_core::report::{FailureClass, Outcome, Usage, UsageBasis, UsageSource};
 use devloop_core::task::clip;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
 use devloop_wire::envelope::{self, Expected};
@@ -163,7 +163,7 @@ impl CommandLine {
             ))
             .with(None),
         };
-        let usage = usage.or_else(recorded);
+        let usage = usage.or_else(recorded).map(|used| self.covers(used));
         if !exit.survivors.is_empty() {
             let detail = format!("{} processes of the run could not be ended", exit.survivors.len());
             return (Ended::For(Outcome::Failed { class: FailureClass::Machine, detail }), usage);
@@ -188,9 +188,22 @@ impl CommandLine {
             Said::Fault(found) => {
                 // A provider that refused before it worked bills nothing.
                 let free = found.is_free() && usage.is_none_or(|used| used.tokens.total() == 0);
-                let nothing = Usage { tokens: Tokens::default(), cost: Some(UsdMicros(0)) };
+                let nothing = Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(0)));
                 (Ended::For(found.outcome()), if free { Some(nothing) } else { usage })
             }
+        }
+    }
+
+    /// The same use, and what it covers where the operator's words go on with an older session.
+    fn covers(&self, used: Usage) -> Usage {
+        let resumes = |word: &String| {
+            let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+            self.adapter.resumes.contains(&name)
+        };
+        let own = &self.ground.adapter;
+        match own.argv.iter().skip(1).chain(&own.args).any(resumes) {
+            true => Usage { basis: UsageBasis::Cumulative, ..used },
+            false => used,
         }
     }
 
@@ -320,9 +333,11 @@ fn mended(text: &str, expected: Expected<'_>) -> Outcome {
     }
 }
 
-/// Both runs are billed. What is known of one is never lost because the other said nothing.
+/// Both runs are billed. What is known of one is never lost because the other said nothing, but it is a part.
 fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
-    let (Some(a), Some(b)) = (first, second) else { return first.or(second) };
+    let (Some(a), Some(b)) = (first, second) else {
+        return first.or(second).map(|one| Usage { basis: UsageBasis::Partial, ..one });
+    };
     let (s, t) = (a.tokens, b.tokens);
     let tokens = Tokens {
         input_uncached: s.input_uncached.saturating_add(t.input_uncached),
@@ -332,7 +347,9 @@ fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
         reasoning: s.reasoning.saturating_add(t.reasoning),
     };
     let cost = a.cost.zip(b.cost).map(|(a, b)| a.plus(b.0));
-    Some(Usage { tokens, cost })
+    // Money of one run alone is no sum; the tokens of both are, and have a price or none.
+    let basis = if a.basis == UsageBasis::PerDispatch { b.basis } else { a.basis };
+    Some(Usage { tokens, cost, source: b.source, basis })
 }
 
 /// Some providers print the key they refuse.

@@ -22,7 +22,7 @@
 //! `edits` happen in the worktree, `escape` in the operator's checkout. `process` does all of it in a child
 //! process.
 
-use devloop_core::report::Usage;
+use devloop_core::report::{Usage, UsageSource};
 use devloop_core::units::{MAX_NUMBER, Tokens, UsdMicros};
 use devloop_wire::DocError;
 use serde::Deserialize;
@@ -245,6 +245,12 @@ pub enum EndWord {
     Overloaded,
     /// No network.
     NetworkDown,
+    /// The prompt does not fit.
+    ContextTooLong,
+    /// The answer does not fit.
+    OutputLimit,
+    /// The provider will not have the content.
+    ContentRefusal,
 }
 
 /// `{"rateLimited": {"resetInMs"?}}`
@@ -301,7 +307,7 @@ impl Used {
         };
         // Checked when the script was read: a finite number from zero to a billion.
         let micros = |usd: f64| UsdMicros(((usd * 1e6).round() as u64).min(MAX_NUMBER));
-        Usage { tokens, cost: self.cost_usd.map(micros) }
+        Usage::per_dispatch(UsageSource::Result, tokens, self.cost_usd.map(micros))
     }
 }
 

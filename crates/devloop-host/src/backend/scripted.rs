@@ -280,6 +280,9 @@ fn ending(run: &Run<'_>, ending: &Ending) -> Outcome {
             EndWord::LoginExpired => failed(FailureClass::LoginExpired, "the login is no longer valid"),
             EndWord::Overloaded => failed(FailureClass::Overloaded, "the provider is overloaded"),
             EndWord::NetworkDown => failed(FailureClass::NetworkDown, "the network is down"),
+            EndWord::ContextTooLong => failed(FailureClass::ContextTooLong, "the prompt is too long"),
+            EndWord::OutputLimit => failed(FailureClass::OutputLimit, "the answer is cut off"),
+            EndWord::ContentRefusal => failed(FailureClass::ContentRefusal, "the content is refused"),
             EndWord::Hang | EndWord::Crash => stopped(FailureClass::Machine),
         },
     }

@@ -346,7 +346,7 @@ fn an_agent_that_fails_hangs_or_says_nothing_has_its_end() {
     }
     let stop = r#"printf '%s\n' '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"max_tokens"}}'"#;
     match outcome(&agent("", stop), LIMIT_MS) {
-        Outcome::Failed { class: FailureClass::Task, detail } => {
+        Outcome::Failed { class: FailureClass::OutputLimit, detail } => {
             assert!(detail.contains("output limit"), "{detail}")
         }
         other => panic!("{other:?}"),

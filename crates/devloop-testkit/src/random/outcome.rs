@@ -2,7 +2,9 @@
 
 use devloop_core::ids::{DispatchId, Oid};
 use devloop_core::plan::PlannedTask;
-use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage};
+use devloop_core::report::{
+    CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage, UsageBasis, UsageSource,
+};
 use devloop_core::review::{Review, Verdict};
 use devloop_core::state::{Lease, LoopState, Op};
 use devloop_core::task::Estimate;
@@ -27,7 +29,11 @@ pub fn report(random: &mut Random, state: &LoopState, dispatch: DispatchId, leas
 /// What a dispatch may have used.
 pub fn usage(random: &mut Random) -> Usage {
     let cost = random.chance(50).then(|| UsdMicros(random.below(400_000)));
-    Usage { tokens: tokens(random), cost }
+    let source = random.pick(&[UsageSource::Result, UsageSource::SessionRecords, UsageSource::AgentPort]);
+    let own = UsageBasis::PerDispatch;
+    let basis =
+        random.pick(&[own, own, own, UsageBasis::Partial, UsageBasis::Cumulative, UsageBasis::Unknown]);
+    Usage { tokens: tokens(random), cost, source, basis }
 }
 
 /// An outcome of some other operation.
@@ -53,6 +59,9 @@ fn failed(random: &mut Random) -> Outcome {
         FailureClass::LoginExpired,
         FailureClass::Overloaded,
         FailureClass::NetworkDown,
+        FailureClass::ContextTooLong,
+        FailureClass::OutputLimit,
+        FailureClass::ContentRefusal,
         FailureClass::Machine,
     ]);
     Outcome::Failed { class, detail: "it said so".into() }

@@ -4,7 +4,7 @@
 use devloop_core::effect::Effect;
 use devloop_core::ids::{DispatchId, Identity};
 use devloop_core::observation::{OrphanSeen, ProcessTree};
-use devloop_core::report::{FailureClass, Outcome, Report, Usage};
+use devloop_core::report::{FailureClass, Outcome, Report, Usage, UsageSource};
 use devloop_core::state::LoopState;
 
 use super::World;
@@ -129,7 +129,7 @@ impl World {
         };
         let micros = self.draw.pick(&[Some(20_000), None, Some(0), Some(90_000), Some(700_000)]);
         let cost = micros.map(devloop_core::units::UsdMicros);
-        let usage = Usage { tokens, cost };
+        let usage = Usage::per_dispatch(UsageSource::Result, tokens, cost);
         if self.faulty(100) {
             // It comes after the report, on its own.
             let outcome = Outcome::NoResult { detail: "usage only".into() };

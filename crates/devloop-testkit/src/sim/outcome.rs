@@ -61,7 +61,7 @@ impl World {
     fn model_fault(&mut self) -> Outcome {
         let detail = text("it went wrong");
         let reset = self.time.wall().plus(self.draw.pick(&[600_000, 0, 40_000_000, 200_000_000]));
-        let class = match self.draw.below(13) {
+        let class = match self.draw.below(16) {
             0 => FailureClass::Task,
             1 => return Outcome::Refused { detail },
             2 => return Outcome::NoResult { detail },
@@ -74,6 +74,9 @@ impl World {
             9 => FailureClass::LoginExpired,
             10 => FailureClass::Overloaded,
             11 => FailureClass::NetworkDown,
+            12 => FailureClass::ContextTooLong,
+            13 => FailureClass::OutputLimit,
+            14 => FailureClass::ContentRefusal,
             _ => FailureClass::Machine,
         };
         Outcome::Failed { class, detail }
