@@ -20,8 +20,8 @@ macro_rules! hold_shapes {
             BackendFailed, ParentCommitFailed, MissingReviewWorktree, MissingAgentResult, TaskTimeout,
             NoProgress, DuplicateAction, TaskBranchTaken, Orphans, Refreshes, MergeConflict, BaseMoved,
             PostMergeRed, DependencyDropped, NoIndependentReviewer, LateCommit, SecretInDiff,
-            EscapedWrite, PlanAttempts, PlanRefusals, EmptyPlan, GoalChanged, ChecksRedAtBase,
-            TargetRewound, RouteClosed, QuotaWaitTooLong,
+            EscapedWrite, PlanAttempts, PlanRefusals, EmptyPlan, GoalChanged, GoalUnusable,
+            ChecksRedAtBase, TargetRewound, RouteClosed, QuotaWaitTooLong,
         });
         $record!($wit, hold::HoldKey { subject, kind });
         $record!($wit, hold::Acknowledged { by, at });

@@ -5,7 +5,7 @@
 macro_rules! observation_shapes {
     ($record:ident $variant:ident $proof:ident $wit:ident) => {
         $record!($wit, observation::Stamp { wall, awake, owner });
-        $variant!($wit, observation::GoalSeen { Absent, Present(a) });
+        $variant!($wit, observation::GoalSeen { Absent, Present(a), Unusable(a) });
         $variant!($wit, observation::Checkout { Free, Dirty { paths }, Busy { what } });
         $record!($wit, observation::RepoSeen {
             branch, tip, remote_default, checkout, contains_last_merge,

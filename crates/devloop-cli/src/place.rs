@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use devloop_host::command::Desk;
-use devloop_host::doctor;
 use devloop_host::error::{ErrorKind, HostError};
 use devloop_host::store::{UserFolder, layout};
 
@@ -27,13 +26,12 @@ impl Root {
         }
     }
 
-    /// The project, for commands and views. Its goal must be readable.
+    /// The project, for commands and views. Before a loop has begun, its goal must be readable.
     ///
     /// # Errors
     /// When it cannot be worked with, with what to do.
     pub fn desk(&self) -> Result<Desk, HostError> {
         let folder = self.folder()?;
-        doctor::check_goal(&folder).map_err(|error| about(error, &folder))?;
         Desk::open(&folder, user()?).map_err(|error| about(error, &folder))
     }
 }

@@ -20,6 +20,8 @@ mod help;
 mod hostile;
 #[path = "cli/kill.rs"]
 mod kill;
+#[path = "cli/ownership.rs"]
+mod ownership;
 #[path = "cli/repair.rs"]
 mod repair;
 #[path = "cli/running.rs"]

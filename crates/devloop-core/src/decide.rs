@@ -17,7 +17,7 @@ use crate::question::goal_branch;
 use crate::reason::Reason;
 use crate::settle::{has_approval, lift_caps, settle, take_host};
 use crate::state::{LoopState, Op, Phase, Planning};
-use crate::task::{ResumeTo, Stage, Task};
+use crate::task::{ResumeTo, Stage, Task, clip};
 use crate::tier::Risk;
 use crate::units::UsdMicros;
 use crate::{clock, operate, recovery, wait};
@@ -62,7 +62,7 @@ pub fn decide(state: &LoopState, policy: &Policy, input: &Input) -> Decision {
 
 fn observe(state: &LoopState, policy: &Policy, seen: &Observation) -> Decision {
     let view = View::new(state, policy, &seen.stamp);
-    if seen.goal == GoalSeen::Absent && state.goal.number == 0 {
+    if !matches!(seen.goal, GoalSeen::Present(_)) && state.goal.number == 0 {
         return Draft::default().done(Reason::Unarmed);
     }
     let settled = clock::observe(&view)
@@ -101,7 +101,11 @@ fn policy_changed(view: &View<'_>) -> Option<Decision> {
 
 /// The goal's text: started, edited, or as it was.
 fn goal(view: &View<'_>, seen: &Observation) -> Option<Decision> {
-    let GoalSeen::Present(digest) = &seen.goal else { return None };
+    let digest = match &seen.goal {
+        GoalSeen::Present(digest) => digest,
+        GoalSeen::Unusable(why) => return unusable(view, why),
+        GoalSeen::Absent => return None,
+    };
     let goal = &view.state.goal;
     let Some(planned) = &goal.digest else {
         let started = Event::GoalStarted {
@@ -141,6 +145,21 @@ fn goal(view: &View<'_>, seen: &Observation) -> Option<Decision> {
             Some(Draft::of(alloc::vec![event]).done(Reason::GoalEditSeen))
         }
     }
+}
+
+/// What stands in the place of the goal's text is none: asked about with the reason as it is now.
+fn unusable(view: &View<'_>, why: &str) -> Option<Decision> {
+    let key = HoldKey { subject: Subject::Goal, kind: HoldKind::GoalUnusable };
+    let held = view.state.hold(&key);
+    if held.is_some_and(|hold| hold.detail == clip(why)) {
+        return None;
+    }
+    let mut draft = Draft::default();
+    if held.is_some() {
+        draft.event(Event::HoldLifted { key: key.clone(), at: view.now.active });
+    }
+    draft.hold(view, key.clone(), why, &[], None);
+    Some(draft.done(Reason::Held { key }))
 }
 
 /// The target: a branch that merges may go to, which still has what was merged.
@@ -195,6 +214,7 @@ fn open(view: &View<'_>, key: HoldKey, detail: &str) -> Option<Decision> {
 fn withdraw(view: &View<'_>, seen: &Observation) -> Option<Decision> {
     let instance = view.stamp.owner.instance;
     let gone = |subject: &Subject, kind: HoldKind| match (subject, kind) {
+        (Subject::Goal, HoldKind::GoalUnusable) => matches!(seen.goal, GoalSeen::Present(_)),
         (Subject::Target, HoldKind::NoProgress) => seen.repo.checkout == Checkout::Free,
         (Subject::Target, HoldKind::TargetRewound) => {
             seen.repo.contains_last_merge && seen.repo.tip.is_some()

@@ -244,6 +244,8 @@ hold_kinds! {
     EmptyPlan = "empty_plan": [Retry, Stop];
     /// The goal's text changed.
     GoalChanged = "goal_changed": [Continue, Replan, Stop];
+    /// Something has the name of the goal's text that cannot be read as one.
+    GoalUnusable = "goal_unusable": [Retry, Stop];
     /// The checks are red before any work.
     ChecksRedAtBase = "checks_red_at_base": [GoOn, Retry, Stop];
     /// The target lost the last merge.
@@ -284,7 +286,7 @@ impl HoldKind {
             | HoldKind::ChecksRedAtBase
             | HoldKind::TargetRewound => Subject::Target,
             HoldKind::PlanAttempts | HoldKind::PlanRefusals | HoldKind::EmptyPlan => Subject::Planning,
-            HoldKind::GoalChanged => Subject::Goal,
+            HoldKind::GoalChanged | HoldKind::GoalUnusable => Subject::Goal,
             HoldKind::RouteClosed | HoldKind::QuotaWaitTooLong => Subject::Route(route.clone()),
             _ => Subject::Task(task.clone()),
         }

@@ -44,6 +44,8 @@ data! {
         Absent,
         /// It has this digest.
         Present(Digest),
+        /// Something has its name that is no goal: a folder, a link, too large. One sentence that says which.
+        Unusable(String),
     }
 
     /// The repository.

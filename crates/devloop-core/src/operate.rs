@@ -184,6 +184,9 @@ fn answer_task(view: &View<'_>, draft: &mut Draft, by: &str, answer: Answer, tas
 
 /// The text that was asked about is what the answer is for, whatever the file holds meanwhile.
 fn answer_goal(view: &View<'_>, draft: &mut Draft, answer: Answer, hold: &Hold) {
+    if hold.kind == HoldKind::GoalUnusable {
+        return;
+    }
     let seen = view.state.goal.pending.as_ref().map(|pending| pending.digest.clone());
     let Some(digest) = Digest::parse(&hold.detail).ok().or(seen) else { return };
     if answer == Answer::Replan {

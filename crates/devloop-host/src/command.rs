@@ -7,20 +7,21 @@ use devloop_core::command::Command;
 use devloop_core::cost::By;
 use devloop_core::decide::Input;
 use devloop_core::diagnose::{Outlook, outlook};
-use devloop_core::observation::{Observation, Others};
+use devloop_core::observation::{GoalSeen, Observation, Others};
 use devloop_core::reason::{Reason, Refusal};
 use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
 use crate::clock::SystemClock;
 use crate::cost::{self, CostReport};
+use crate::doctor;
 use crate::error::{ErrorKind, HostError};
 use crate::git::{Git, Repo};
 use crate::observe::{Observer, open_repo};
 use crate::session::Session;
 use crate::settings;
 use crate::store::ledger::Ledger;
-use crate::store::{Armed, Disk, Identity, LockGuard, Locks, OwnerRecord, UserFolder, Wait, layout};
+use crate::store::{Armed, Disk, Identity, LockGuard, Locks, OwnerRecord, UserFolder, Wait};
 use crate::view::{self, Budgets, OwnerView, View};
 
 /// How long a command waits for a commit of the loop, in milliseconds.
@@ -66,16 +67,14 @@ impl Desk {
     /// # Errors
     /// Config when the project is not armed or not workable, with what to do.
     pub fn open(root: &Path, user: UserFolder) -> Result<Desk, HostError> {
-        let armed = layout::require_armed(root)?;
+        let armed = doctor::check_project(root)?;
         let git = Git::discover()?;
         let repo = open_repo(&git, &armed)?;
         let disk = Disk::default();
         let locks = Locks::new(armed.clone(), user, disk.clone(), Identity::new_instance());
         let (config, budgets) = match settings::for_command(&disk, &armed) {
             // What a loop may do is the loop's matter; a typing error must not keep anybody from stopping it.
-            Err(error) if error.kind() == ErrorKind::Config && living(&locks)?.is_some() => {
-                settings::beside_a_loop(&disk, &armed)?
-            }
+            Err(error) if living(&locks)?.is_some() => settings::beside_a_loop(&disk, &armed, &error),
             other => other?,
         };
         let mut session = Session::new(armed, disk.clone(), config.policy())?;
@@ -120,7 +119,11 @@ impl Desk {
         let seen = self.observe()?;
         let instance = state.last_instance(seen.stamp.owner.instance);
         let next = outlook(&state, self.session.policy(), &seen, None);
-        let sentence = next.reason.sentence();
+        let sentence = match &seen.goal {
+            // No loop may have looked at it yet.
+            GoalSeen::Unusable(why) => format!("{why}; nothing new starts until it is a text file again"),
+            _ => next.reason.sentence(),
+        };
         Ok(view::make(&view::Source {
             root: self.locks.armed().root(),
             state: &state,
@@ -173,10 +176,11 @@ impl Desk {
     }
 }
 
-/// The loop that runs now, if one does for certain.
+/// The loop that runs now. One that cannot be seen from here (another machine, another container) is presumed
+/// to run, as long as it did not leave in order.
 fn living(locks: &Locks) -> Result<Option<Identity>, HostError> {
     let owner = locks.owner_record()?.filter(|record| !record.released);
-    Ok(owner.map(|record| record.identity()).filter(|who| who.is_alive() == Some(true)))
+    Ok(owner.map(|record| record.identity()).filter(|who| who.is_alive() != Some(false)))
 }
 
 fn observer<'a>(

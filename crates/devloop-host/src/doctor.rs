@@ -20,7 +20,7 @@ use crate::settings;
 use crate::store::wire_format::WireLines;
 use crate::store::{Armed, Disk, Identity, Locks, UserFolder, history, layout};
 
-pub use arming::{GOAL_FORM, arm, check_folder, check_goal, remedy};
+pub use arming::{GOAL_FORM, arm, check_folder, check_goal, check_project, remedy};
 
 pub use repair::repair;
 
@@ -175,7 +175,7 @@ fn look_at_arming(root: &Path, user: Option<&UserFolder>, found: &mut Vec<Findin
         }
         Err(error) => {
             found.push(Finding::from_error("goal", &error));
-            layout::require_armed(root).ok()
+            layout::begun(root).ok().flatten().or_else(|| layout::require_armed(root).ok())
         }
     }
 }

@@ -41,3 +41,77 @@ fn report(dispatch: DispatchId, lease: &Lease) -> Report {
     };
     Report { dispatch, epoch: lease.epoch, usage: None, outcome }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use devloop_core::basis::Basis;
+    use devloop_core::hold::Subject;
+    use devloop_core::state::Op;
+    use devloop_core::units::{ActiveMs, UsdMicros};
+    use devloop_wire::config_doc::Config;
+
+    fn owner(instance: u64) -> Owner {
+        Owner { host: "here".into(), boot: 1, pid: 2, started: 3, instance }
+    }
+
+    /// A state with leases: number, operation and the instance that took it.
+    fn state(leases: &[(u64, Op, u64)]) -> LoopState {
+        let mut state = LoopState::default();
+        let basis = Basis::of_loop(&state, &Config::default().policy(), None);
+        for (number, op, instance) in leases {
+            let lease = Lease {
+                op: *op,
+                subject: Subject::Planning,
+                route: None,
+                epoch: 4,
+                owner: owner(*instance),
+                started_at: ActiveMs(0),
+                deadline: ActiveMs(1),
+                reserve: UsdMicros(0),
+                basis: basis.clone(),
+                worktree: None,
+                resume_to: None,
+                ending: None,
+            };
+            state.leases.insert(DispatchId(*number), lease);
+        }
+        state
+    }
+
+    #[test]
+    fn a_lease_that_nobody_works_on_is_reported_at_the_second_look_as_what_it_is() {
+        let (me, mut lost) = (owner(1), Lost::default());
+        let state = state(&[(1, Op::Plan, 1), (2, Op::Commit, 1), (3, Op::Work, 1), (4, Op::Work, 9)]);
+        let flies = |dispatch: &DispatchId| *dispatch == DispatchId(3);
+        assert_eq!(lost.reports(&state, &me, &[], flies), [], "a report may be on its way");
+        let found = lost.reports(&state, &me, &[], flies);
+        let told: Vec<(u64, u32, bool)> = found
+            .iter()
+            .map(|r| (r.dispatch.0, r.epoch, matches!(r.outcome, Outcome::Refused { .. })))
+            .collect();
+        // A model was not reached; an operation of the host failed with the machine; d3 flies, d4 is
+        // another's.
+        assert_eq!(told, [(1, 4, true), (2, 4, false)]);
+        let class = |report: &Report| match &report.outcome {
+            Outcome::Failed { class, .. } => Some(class.clone()),
+            _ => None,
+        };
+        assert_eq!(class(&found[1]), Some(FailureClass::Machine));
+        assert!(found.iter().all(|report| report.usage.is_none()), "nothing was used");
+    }
+
+    #[test]
+    fn one_that_is_known_or_told_again_in_between_is_not_lost() {
+        let (me, mut lost) = (owner(1), Lost::default());
+        let state = state(&[(1, Op::Plan, 1)]);
+        let (nobody, flying) = (|_: &DispatchId| false, |_: &DispatchId| true);
+        assert_eq!(lost.reports(&state, &me, &[], nobody), []);
+        assert_eq!(lost.reports(&state, &me, &[], flying), [], "it flies after all");
+        assert_eq!(lost.reports(&state, &me, &[], nobody), [], "counted from the start again");
+        let outcome = Outcome::Refused { detail: "its own report".into() };
+        let own = Report { dispatch: DispatchId(1), epoch: 4, usage: None, outcome };
+        assert_eq!(lost.reports(&state, &me, std::slice::from_ref(&own), nobody), []);
+        assert_eq!(lost.reports(&LoopState::default(), &me, &[], nobody), [], "settled in between");
+    }
+}

@@ -17,7 +17,7 @@ use crate::error::{ErrorKind, HostError};
 use crate::files;
 use crate::git::{GitError, Repo, inspect, status};
 use crate::process::tree;
-use crate::store::{self, Armed, Disk, Identity, StoreError, small};
+use crate::store::{self, Armed, Disk, Identity, small};
 
 /// The largest parked report or run record that is read, in bytes.
 const SMALL_FILE_BYTES: u64 = 4 * 1024 * 1024;
@@ -78,20 +78,21 @@ impl Observer<'_> {
         })
     }
 
-    /// A goal that cannot be taken for one (a folder, a link, too large) counts like a missing one: the loop
-    /// waits for it.
+    /// What stands under the goal's name. A disk that fails is no fault of the file: the look is made again.
     fn goal(&self) -> Result<GoalSeen, HostError> {
+        let strange = |why: String| Ok(GoalSeen::Unusable(clip(&why)));
         match self.armed.read_goal(self.disk) {
-            Ok(Some(bytes)) => Ok(GoalSeen::Present(json::digest_bytes(&bytes))),
-            Ok(None) | Err(StoreError::Escaped { .. } | StoreError::TooLarge { .. }) => Ok(GoalSeen::Absent),
+            Ok(Some(bytes)) => match std::str::from_utf8(&bytes) {
+                Ok(_) => Ok(GoalSeen::Present(json::digest_bytes(&bytes))),
+                Err(bad) => {
+                    let (path, at) = (self.armed.goal(), bad.valid_up_to());
+                    strange(format!("{} is not valid UTF-8 (first bad byte at offset {at})", path.display()))
+                }
+            },
+            Ok(None) => Ok(GoalSeen::Absent),
+            Err(error) if error.is_about_the_file() => strange(error.to_string()),
             Err(other) => Err(other.into()),
         }
-    }
-
-    /// Why GOAL.md counts as missing although something has its name.
-    #[must_use]
-    pub fn goal_problem(&self) -> Option<String> {
-        self.armed.read_goal(self.disk).err().map(|error| error.to_string())
     }
 
     fn repo(&self, state: &LoopState, reports: &[Report]) -> Result<RepoSeen, HostError> {
@@ -123,7 +124,7 @@ impl Observer<'_> {
     pub fn present(&self) -> Result<Present, HostError> {
         let goal = match self.goal()? {
             GoalSeen::Present(digest) => Some(digest),
-            GoalSeen::Absent => None,
+            GoalSeen::Absent | GoalSeen::Unusable(_) => None,
         };
         Ok(Present { goal, branch: inspect::current_branch(self.repo)?.and_then(|full| short(&full)) })
     }

@@ -1,6 +1,7 @@
 //! Which configuration is in force: the profile's, the project's file, or the defaults. It must not judge
 //! values.
 
+use devloop_core::policy::Limits;
 use devloop_wire::budget_doc;
 use devloop_wire::config_doc::{self, Config};
 
@@ -31,13 +32,26 @@ pub fn load(disk: &Disk, armed: &Armed, profile_json: &str) -> Result<(Config, V
 }
 
 /// The configuration a command judges with beside a living loop, which has read its own before the file was
-/// broken: what can be read of it counts, and its faults are among the warnings.
-///
-/// # Errors
-/// When the file cannot be read at all.
-pub fn beside_a_loop(disk: &Disk, armed: &Armed) -> Result<(Config, Budgets), HostError> {
-    let bytes = disk.read(&armed.config(), CONFIG_MAX_BYTES)?.unwrap_or_default();
-    Ok((config_doc::repair_text(&bytes).0, Budgets::Profile))
+/// broken: what can be read of it counts, and its faults are among the warnings. A file that cannot be read
+/// at all leaves the limits that the loop wrote down.
+#[must_use]
+pub fn beside_a_loop(disk: &Disk, armed: &Armed, why: &HostError) -> (Config, Budgets) {
+    if let Ok(bytes) = disk.read(&armed.config(), CONFIG_MAX_BYTES) {
+        return (config_doc::repair_text(&bytes.unwrap_or_default()).0, Budgets::Profile);
+    }
+    let fault = config_doc::ConfigFault {
+        path: String::new(),
+        what: why.to_string(),
+        weight: config_doc::Weight::Closing,
+    };
+    let limits = written_limits(disk, armed).unwrap_or_default();
+    (Config { limits, warnings: vec![fault], ..Config::default() }, Budgets::Profile)
+}
+
+/// The limits that a loop wrote down when it started.
+fn written_limits(disk: &Disk, armed: &Armed) -> Option<Limits> {
+    let written = disk.read(&armed.budget(), CONFIG_MAX_BYTES).ok()?;
+    budget_doc::parse(&written?).ok()
 }
 
 /// The configuration a command judges with: the project's file, else the limits the loop wrote down, else the
@@ -49,8 +63,7 @@ pub fn for_command(disk: &Disk, armed: &Armed) -> Result<(Config, Budgets), Host
     if let Some(own) = project_file(disk, armed)? {
         return Ok((own, Budgets::Profile));
     }
-    let written = disk.read(&armed.budget(), CONFIG_MAX_BYTES)?;
-    match written.and_then(|bytes| budget_doc::parse(&bytes).ok()) {
+    match written_limits(disk, armed) {
         Some(limits) => Ok((Config { limits, ..Config::default() }, Budgets::Profile)),
         None => Ok((Config::default(), Budgets::Default)),
     }

@@ -10,7 +10,7 @@ use devloop_core::command::Command;
 use devloop_core::decide::{Decision, Input};
 use devloop_core::effect::Effect;
 use devloop_core::ids::{Branch, DispatchId, TaskId};
-use devloop_core::observation::{GoalSeen, Observation, Others};
+use devloop_core::observation::{Observation, Others};
 use devloop_core::policy::Backend;
 use devloop_core::reason::Reason;
 use devloop_core::report::Report;
@@ -105,8 +105,6 @@ pub struct Supervisor {
     lost: Lost,
     /// The ledger misses what an earlier beat recorded.
     ledger_behind: bool,
-    /// Why GOAL.md could not be used at the last look.
-    goal_problem: Option<String>,
     _watch: Watch,
 }
 
@@ -181,7 +179,6 @@ impl Supervisor {
             pending: Vec::new(),
             lost: Lost::default(),
             ledger_behind: false,
-            goal_problem: None,
             _watch: watch,
         })
     }
@@ -192,7 +189,6 @@ impl Supervisor {
     /// When the state cannot be trusted or the disk fails. The next beat starts from the files.
     pub fn tick(&mut self) -> Result<TickReport, HostError> {
         let decisions = self.decide()?;
-        self.note_goal();
         self.pending.extend(decisions.iter().flat_map(|d| d.effects.iter().cloned()));
         let mut report = self.report(&decisions);
         self.owner.verify()?;
@@ -253,18 +249,6 @@ impl Supervisor {
         }
         self.seen = Some(seen);
         Ok(decided.decisions)
-    }
-
-    /// Says once why GOAL.md cannot be used, and again when the reason is another.
-    fn note_goal(&mut self) {
-        let absent = self.seen.as_ref().is_some_and(|seen| seen.goal == GoalSeen::Absent);
-        let problem = absent.then(|| self.observer().goal_problem()).flatten();
-        if problem != self.goal_problem
-            && let Some(problem) = &problem
-        {
-            self.session.note(vec![format!("{problem}; the loop waits until it is a file again")]);
-        }
-        self.goal_problem = problem;
     }
 
     /// The day that money is booked on, and the one that the clock shows: a new project has booked nothing

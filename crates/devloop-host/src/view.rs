@@ -94,7 +94,8 @@ impl OwnerView {
                 format!("No loop runs: the last one (process {pid}) died; the next settles its work."),
             ),
             (false, None) => {
-                ("unknown", format!("Process {pid} on the machine {host} runs the loop, or died there."))
+                let place = format!("Process {pid} on the machine {host}, or in a container of it,");
+                ("unknown", format!("{place} runs the loop, or died there."))
             }
         };
         OwnerView { key, pid: Some(pid), sentence }

@@ -10,5 +10,7 @@ mod commits;
 mod fixture;
 #[path = "git/merges.rs"]
 mod merges;
+#[path = "git/scope.rs"]
+mod scope;
 #[path = "git/worktrees.rs"]
 mod worktrees;

@@ -34,6 +34,8 @@ pub const KEYS: &[&str] = &[
     "acceptanceTimeoutMinutes",
     "protectedTests",
     "protectedPaths",
+    "modeChanges",
+    "maxBinaryBytes",
     "highRisk",
     "postMerge",
     "trunks",
@@ -156,6 +158,10 @@ pub struct Config {
     pub protected_tests: Vec<String>,
     /// Globs that no task may change.
     pub protected_paths: Vec<String>,
+    /// Globs of files whose executable bit a task may change; a new file may have any.
+    pub mode_changes: Vec<String>,
+    /// The largest file that is no text and that a task may add or change, in bytes.
+    pub binary_max_bytes: u64,
     /// When a person approves high risk.
     pub high_risk: HighRisk,
     /// Whether a merge is verified after it too.

@@ -18,12 +18,14 @@ use crate::tree::Node;
 pub const DOCUMENT: &str = "policy.json";
 
 /// Keys of a configuration that decide nothing: a whole configuration may be laid over, so they are no fault.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 12] = [
     "root",
     "enabled",
     "tickIntervalMs",
     "protectedTests",
     "protectedPaths",
+    "modeChanges",
+    "maxBinaryBytes",
     "command",
     "acp",
     "forge",

@@ -69,6 +69,8 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
         acceptance_timeout_minutes: faults.count(&top, "acceptanceTimeoutMinutes", (1, 600), 15),
         protected_tests: globs(&mut faults, &top, "protectedTests"),
         protected_paths: globs(&mut faults, &top, "protectedPaths"),
+        mode_changes: globs(&mut faults, &top, "modeChanges"),
+        binary_max_bytes: faults.number(&top, "maxBinaryBytes", (0, MAX_NUMBER), 1024 * 1024),
         high_risk: faults.word(&top, "highRisk", HIGH_RISK).unwrap_or(HighRisk::HoldBeforeMerge),
         post_merge: faults.word(&top, "postMerge", POST_MERGE).unwrap_or(PostMerge::Never),
         trunks: trunks(&mut faults, &top),

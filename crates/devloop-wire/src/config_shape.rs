@@ -234,6 +234,11 @@ pub(crate) struct ConfigShape {
     protected_tests: Option<Vec<String>>,
     /// Globs that no task may change.
     protected_paths: Option<Vec<String>>,
+    /// Globs of files whose executable bit a task may change; a new file may have any.
+    mode_changes: Option<Vec<String>>,
+    /// The largest file that is no text and that a task may add or change, in bytes; 1048576.
+    #[schemars(range(max = 9_007_199_254_740_991_u64))]
+    max_binary_bytes: Option<u64>,
     /// When a person approves high risk; `hold_before_merge`.
     high_risk: Option<HighRisk>,
     /// Whether a merge is verified after it too; `never`.

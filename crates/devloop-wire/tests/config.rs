@@ -83,7 +83,7 @@ fn the_new_keys_are_read() {
         "command":{"argv":["agent","--go"]},"highRisk":"hold_before_work",
         "postMerge":"always","trunks":["stable"],
         "independence":"vendor","reviewerTier":"not_lower","protectedTests":["tests/**"],
-        "protectedPaths":["ci/**"],
+        "protectedPaths":["ci/**"],"modeChanges":["bin/*"],"maxBinaryBytes":7,
         "budget":{"maxCostUsdPerGoal":5,"maxCostUsdPerTask":1,"maxParallelPerProject":1,"maxRefreshes":4,
                   "maxReplans":5,"maxOrphans":6,"maxPlanAttempts":7,"maxPlanRefusals":8,"diskLowBytes":9},
         "maxCostUsdPerDayAllProjects":50}"#,
@@ -108,6 +108,7 @@ fn the_new_keys_are_read() {
     assert_eq!(config.limits.cost_goal, Some(UsdMicros(5_000_000)));
     assert_eq!(config.limits.cost_day_all_projects, UsdMicros(50_000_000));
     assert_eq!((config.limits.plan_refusals, config.limits.disk_low_bytes), (8, 9));
+    assert_eq!((config.mode_changes.clone(), config.binary_max_bytes), (vec!["bin/*".to_owned()], 7));
     assert_eq!(config.adapter(Backend::Command).argv, ["agent", "--go"]);
 }
 
@@ -233,6 +234,8 @@ const REFUSALS: &[(&str, &str)] = &[
     (r#"{"acceptance":[["ok",""]]}"#, "acceptance[0][1]: must be a text that is not empty"),
     (r#"{"acceptance":[["ok",1]]}"#, "acceptance[0][1]: must be a text, not a number"),
     (r#"{"protectedPaths":["../x"]}"#, "protectedPaths[0]: must be a relative glob"),
+    (r#"{"modeChanges":["/x"]}"#, "modeChanges[0]: must be a relative glob"),
+    (r#"{"maxBinaryBytes":-1}"#, "maxBinaryBytes: must be"),
     (r#"{"trunks":["a..b"]}"#, "trunks[0]: must be a branch name"),
     (r#"{"highRisk":"never"}"#, "highRisk: must be one of hold_before_merge, hold_before_work"),
     (r#"{"postMerge":true}"#, "postMerge: must be one of never, always"),
@@ -348,6 +351,7 @@ fn a_repair_never_goes_further_than_what_was_written() {
         ("agentBackend", serde_json::json!(["scripted"])),
         ("highRisk", serde_json::json!("off")),
         ("protectedPaths", serde_json::json!(["/etc"])),
+        ("modeChanges", serde_json::json!(["/etc"])),
         ("reviewerRoute", serde_json::json!({"model": "worker"})),
         ("routing", serde_json::json!({"T1": "nowhere"})),
         ("budget", serde_json::json!("lots")),

@@ -8,22 +8,28 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use crate::support::{Bench, PROGRAM};
 
-struct Loop {
-    child: Child,
+/// A loop that runs, and what it prints.
+pub struct Loop {
+    pub child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Loop {
-    fn start(bench: &Bench, root: &Path) -> Loop {
-        let mut command = bench.command(PROGRAM);
-        command.arg("run").arg(root).stdout(Stdio::piped()).stderr(Stdio::null());
+    pub fn start(bench: &Bench, root: &Path) -> Loop {
+        Loop::start_with(bench, root, PROGRAM, &[])
+    }
+
+    /// Started by another program, whose words these are.
+    pub fn start_with(bench: &Bench, root: &Path, program: &str, words: &[&str]) -> Loop {
+        let mut command = bench.command(program);
+        command.args(words).arg("run").arg(root).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Loop { child, lines }
     }
 
     /// Reads what it prints up to a line that holds the text.
-    fn until(&mut self, text: &str) {
+    pub fn until(&mut self, text: &str) {
         let mut seen = Vec::new();
         for line in self.lines.by_ref() {
             let line = line.unwrap();
@@ -35,7 +41,7 @@ impl Loop {
         panic!("no line with {text:?} in {seen:#?}");
     }
 
-    fn signal(&self, bench: &Bench, name: &str) {
+    pub fn signal(&self, bench: &Bench, name: &str) {
         assert_eq!(bench.sh(&format!("kill -{name} {}", self.child.id())).code, 0);
     }
 }
@@ -89,34 +95,114 @@ fn a_running_loop_with_commands_beside_it() {
     assert_eq!(bench.verb("replay", &root).code, 0);
 }
 
-/// What a person breaks beside a running loop neither ends it nor keeps anybody from stopping it.
+/// What stands in the place of the goal, with the words that say so.
+const BROKEN_GOALS: [(&str, fn(&Path)); 5] = [
+    ("is a folder, not a file", |goal| fs::create_dir(goal).unwrap()),
+    ("is a symlink", |goal| symlink("/etc/hostname", goal).unwrap()),
+    ("is larger than", |goal| fs::write(goal, vec![b'x'; 64 * 1024 + 1]).unwrap()),
+    ("is not valid UTF-8 (first bad byte at offset 3)", |goal| fs::write(goal, b"abc\xff").unwrap()),
+    ("is not a regular file", |goal| {
+        let made = std::process::Command::new("mkfifo").arg(goal).status().unwrap();
+        assert!(made.success());
+    }),
+];
+
+/// Asks for the status until the running loop has recorded what is waited for.
+fn status_with(
+    bench: &Bench,
+    root: &Path,
+    wanted: impl Fn(&[serde_json::Value]) -> bool,
+) -> serde_json::Value {
+    loop {
+        let (_, view) = bench.status(root);
+        if wanted(view["questions"].as_array().unwrap()) {
+            return view;
+        }
+    }
+}
+
+/// A goal that is broken beside a running loop is a question, and keeps nobody from looking or stopping.
 #[test]
-fn a_broken_goal_or_configuration_beside_a_running_loop() {
+fn a_goal_broken_beside_a_running_loop_is_asked_about() {
     let bench = Bench::new();
     let root = bench.sample("sample", 600_000);
     let mut running = Loop::start(&bench, &root);
     running.until("plan      the goal");
     let goal = root.join(".devloop/GOAL.md");
     let text = fs::read(&goal).unwrap();
-    let breakings: [(&str, fn(&Path)); 3] = [
-        ("is a folder, not a file", |goal| fs::create_dir(goal).unwrap()),
-        ("is a symlink", |goal| symlink("/etc/hostname", goal).unwrap()),
-        ("is larger than", |goal| fs::write(goal, vec![b'x'; 64 * 1024 + 1]).unwrap()),
-    ];
-    for (says, breaks) in breakings {
+    for (says, breaks) in BROKEN_GOALS {
         fs::remove_file(&goal).unwrap();
         breaks(&goal);
-        running.until(says);
+        let view = status_with(&bench, &root, |questions| !questions.is_empty());
+        let question = &view["questions"][0];
+        assert_eq!(question["key"], "goal:goal_unusable", "{view:#}");
+        let seen = question["evidence"][0].as_str().unwrap();
+        assert!(seen.contains(says) && seen.contains("GOAL.md"), "{says}: {seen}");
+        let answered = bench.sh(question["answers"][0]["command"].as_str().unwrap());
+        assert!(answered.out.contains("was answered with retry"), "{answered:?}");
+        for verb in ["status", "cost", "pause"] {
+            assert_eq!(bench.verb(verb, &root).code, 0, "{verb} works beside it");
+        }
+        // It is accepted, and says that it does not help yet.
+        let resumed = bench.verb("resume", &root);
+        assert!(resumed.out.contains("still blocked by: goal:goal_unusable"), "{resumed:?}");
         let _ = fs::remove_dir(&goal);
+        let _ = fs::remove_file(&goal);
         fs::write(&goal, &text).unwrap();
+        status_with(&bench, &root, |questions| questions.is_empty());
     }
-    fs::write(root.join(".devloop/config.json"), "{ \"agentBackend\": ").unwrap();
-    let status = bench.verb("status", &root);
-    assert_eq!(status.code, 0, "{status:?}");
-    assert!(status.out.contains("configuration: "), "{}", status.out);
-    let paused = bench.devloop(&["pause", root.to_str().unwrap(), "--now"]);
-    assert_eq!(paused.code, 0, "{paused:?}");
-    running.until("The loop is paused.");
+}
+
+/// After the loop has ended, too; only starting one needs a goal that can be read.
+#[test]
+fn a_broken_goal_of_a_loop_that_has_begun_can_be_looked_at_and_paused() {
+    let bench = Bench::new();
+    for (index, (says, breaks)) in BROKEN_GOALS.into_iter().enumerate() {
+        let root = bench.recorded(&format!("r{index}"));
+        let goal = root.join(".devloop/GOAL.md");
+        fs::remove_file(&goal).unwrap();
+        breaks(&goal);
+        let status = bench.verb("status", &root);
+        assert!(status.out.contains(says) && status.out.contains("GOAL.md"), "{says}: {status:?}");
+        assert_eq!(bench.verb("pause", &root).code, 0, "{says}");
+        let resumed = bench.verb("resume", &root);
+        assert!(resumed.code == 1 && resumed.out.contains("Revision"), "{says}: {resumed:?}");
+        let found = bench.verb("doctor", &root);
+        assert!(found.code == 1 && found.out.contains(says), "{says}: {found:?}");
+        for verb in ["run", "tick"] {
+            let refused = bench.verb(verb, &root);
+            assert!(refused.code == 1 && refused.err.contains(says), "{says}: {verb}: {refused:?}");
+        }
+    }
+}
+
+/// What a person breaks beside a running loop neither ends it nor keeps anybody from stopping it.
+#[test]
+fn a_broken_configuration_beside_a_running_loop() {
+    let bench = Bench::new();
+    let root = bench.sample("sample", 600_000);
+    let mut running = Loop::start(&bench, &root);
+    running.until("plan      the goal");
+    let config = root.join(".devloop/config.json");
+    let breakings: [(&str, fn(&Path)); 3] = [
+        ("configuration: ", |config| fs::write(config, "{ \"agentBackend\": ").unwrap()),
+        ("is a folder, not a file", |config| fs::create_dir(config).unwrap()),
+        ("is a symlink", |config| symlink("/etc/hostname", config).unwrap()),
+    ];
+    for (says, breaks) in breakings {
+        fs::remove_file(&config).unwrap();
+        breaks(&config);
+        let status = bench.verb("status", &root);
+        assert_eq!(status.code, 0, "{status:?}");
+        assert!(status.out.contains(says), "{says}: {}", status.out);
+        let paused = bench.devloop(&["pause", root.to_str().unwrap(), "--now"]);
+        assert_eq!(paused.code, 0, "{says}: {paused:?}");
+        running.until("The loop is paused.");
+        assert_eq!(bench.verb("resume", &root).code, 0, "{says}");
+        running.until("plan      the goal");
+        let _ = fs::remove_dir(&config);
+        fs::write(&config, "").unwrap();
+    }
 }
 
 #[test]

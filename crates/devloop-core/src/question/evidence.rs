@@ -206,11 +206,11 @@ fn goal(f: &Facts<'_>, out: &mut Vec<String>) {
     let goal = &f.state.goal;
     let asked = crate::ids::Digest::parse(&f.hold.detail).ok();
     let seen = asked.as_ref().or(goal.pending.as_ref().map(|pending| &pending.digest));
-    out.push(format!(
-        "The plan was made for text {}; asked for: {}.",
-        head(goal.digest.as_ref()),
-        head(seen)
-    ));
+    let asked_for = match f.hold.kind {
+        HoldKind::GoalUnusable => String::new(),
+        _ => format!("; asked for: {}", head(seen)),
+    };
+    out.push(format!("The plan was made for text {}{asked_for}.", head(goal.digest.as_ref())));
     let open = f.state.tasks.iter().filter(|task| task.is_live() && !task.is_done()).count();
     out.push(format!("Tasks not done: {open} of {}.", f.state.tasks.len()));
 }

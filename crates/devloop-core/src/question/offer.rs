@@ -125,7 +125,7 @@ fn spends(f: &Facts<'_>, answer: Answer) -> bool {
         Answer::Retry => match retry_to(f) {
             Some(ResumeTo::MergeReady(_)) => false,
             Some(_) => true,
-            None => f.hold.kind != HoldKind::ChecksRedAtBase,
+            None => !matches!(f.hold.kind, HoldKind::ChecksRedAtBase | HoldKind::GoalUnusable),
         },
         Answer::RetryFresh | Answer::Review | Answer::Replan | Answer::Continue | Answer::Open => true,
         Answer::Allow => f.hold.kind != HoldKind::MergeOntoTrunk,
@@ -196,6 +196,7 @@ fn retry(f: &Facts<'_>) -> String {
         (None, HoldKind::ChecksRedAtBase) => {
             return format!("Runs the checks on {} again; no model is paid.", f.target());
         }
+        (None, HoldKind::GoalUnusable) => return "Looks at the file again at once.".to_string(),
         (None, _) => "Makes another plan; the tasks that are there are kept".to_string(),
         (Some(ResumeTo::Ready | ResumeTo::Rework { .. }), _) => work_again(f),
         (Some(ResumeTo::Committed { head }), _) => {

@@ -147,6 +147,8 @@ rows! {
     EmptyPlan: "The planner sees nothing to do. Plan again?", ["Say in .devloop/GOAL.md what is missing"];
     GoalChanged: "The text of the goal changed. Keep the plan for the new text, or plan anew?",
         ["Put the old text back: the question then goes away by itself"];
+    GoalUnusable: "The goal cannot be read any more, so nothing new is started. Look at it again?",
+        ["Make .devloop/GOAL.md a text file of at most 64 KiB again: the question then goes away by itself"];
     ChecksRedAtBase: "Your checks fail on {target} before any work. Go on with these failures as known ones?",
         ["Mend the checks on {target}, then answer retry", "Change acceptance in the configuration, then \
         answer retry"];

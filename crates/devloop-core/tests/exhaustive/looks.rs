@@ -59,6 +59,7 @@ pub fn looks(scene: &Scene) -> Vec<Scene> {
 fn goals() -> Vec<GoalSeen> {
     every!(GoalSeen {
         GoalSeen::Absent => [GoalSeen::Absent],
+        GoalSeen::Unusable(_) => ["is a folder", "is too large"].map(|why| GoalSeen::Unusable(why.into())),
         GoalSeen::Present(_) => [7, 8, 9].map(|n| GoalSeen::Present(digest(n))),
     })
 }

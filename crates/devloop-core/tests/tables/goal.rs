@@ -31,6 +31,8 @@ fn start(sheet: &mut Sheet) {
     let mut absent = world.observe();
     absent.goal = GoalSeen::Absent;
     sheet.tick("no goal file", &world.state, &world.policy, &absent);
+    absent.goal = GoalSeen::Unusable("GOAL.md is a folder".into());
+    sheet.tick("a folder in its place", &world.state, &world.policy, &absent);
     sheet.tick("a goal file", &world.state, &world.policy, &world.observe());
     for branch in ["main", "MASTER"] {
         let mut world = night();
@@ -65,6 +67,13 @@ fn edits(sheet: &mut Sheet) {
     look(sheet, "the old text again, after the question", &asked, 1_000, text(7));
     let third = look(sheet, "a third text", &asked, 1_000, text(9));
     look(sheet, "the third text after 5 s", &third, 5_000, text(9));
+    let strange = |why: &str| GoalSeen::Unusable(why.into());
+    let folder = look(sheet, "a folder in its place", &state, 1_000, strange("GOAL.md is a folder"));
+    look(sheet, "the folder again", &folder, 1_000, strange("GOAL.md is a folder"));
+    let link = look(sheet, "a link in its place", &folder, 1_000, strange("GOAL.md is a symlink"));
+    look(sheet, "no file at all", &link, 1_000, GoalSeen::Absent);
+    look(sheet, "the text as it was", &link, 1_000, text(7));
+    look(sheet, "a folder beside the question about another text", &asked, 1_000, strange("a folder"));
 }
 
 /// The state that the edits start from: one look at the text as it was planned for.

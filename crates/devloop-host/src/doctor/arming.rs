@@ -69,6 +69,18 @@ pub fn check_goal(root: &Path) -> Result<Armed, HostError> {
     }
 }
 
+/// The project as commands and views need it: once a loop has begun, whatever became of the goal, which is
+/// then a question of the loop; before that, with a goal that can be read.
+///
+/// # Errors
+/// As [`check_goal`].
+pub fn check_project(root: &Path) -> Result<Armed, HostError> {
+    match layout::begun(root)? {
+        Some(armed) => Ok(armed),
+        None => check_goal(root),
+    }
+}
+
 pub(super) fn edit_command(path: &Path) -> [String; 2] {
     let editor = std::env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
     [editor.unwrap_or_else(|| "vi".into()), path.to_string_lossy().into_owned()]

@@ -63,7 +63,8 @@ fn attempt(
         return Ok(refused(CommitFault::Git, format!("the worktree of {work} is gone"), Vec::new()));
     };
     let config = shared.config();
-    let scope = match Scope::new(&contract.allowed_paths, &config.protected_paths) {
+    let scope = Scope::new(&contract.allowed_paths, &config.protected_paths);
+    let scope = match scope.and_then(|scope| scope.with_modes(&config.mode_changes)) {
         Ok(scope) => scope,
         Err(error) => return Ok(refused(CommitFault::ScopeUnknown, error, Vec::new())),
     };
@@ -81,6 +82,7 @@ fn attempt(
         before: &before,
         trailers,
         scope: &scope,
+        binary_max_bytes: config.binary_max_bytes,
         identity: &Identity::devloop(),
     };
     shared.fence()?;

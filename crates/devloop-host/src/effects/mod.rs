@@ -48,6 +48,10 @@ pub struct EffectConfig {
     pub protected_tests: Vec<String>,
     /// Globs of paths that no task may change.
     pub protected_paths: Vec<String>,
+    /// Globs of files whose executable bit a task may change.
+    pub mode_changes: Vec<String>,
+    /// The largest binary file that a task may add or change, in bytes.
+    pub binary_max_bytes: u64,
     /// Where work may go.
     pub routes: Map<RouteKey, RouteConfig>,
     /// What the adapters are given.
@@ -65,6 +69,8 @@ impl From<&Config> for EffectConfig {
             check_timeout_ms: u64::from(config.acceptance_timeout_minutes) * 60_000,
             protected_tests: config.protected_tests.clone(),
             protected_paths: config.protected_paths.clone(),
+            mode_changes: config.mode_changes.clone(),
+            binary_max_bytes: config.binary_max_bytes,
             routes: config.routes.clone(),
             adapters: config.adapters.clone(),
             around: Surroundings::of_process(),

@@ -11,7 +11,7 @@ use super::repo::{Identity, NewCommit, Repo};
 use super::run::{answer, oid};
 use super::scope::{Offence, Scope, Violation};
 use super::status::inner_repositories;
-use super::{GitError, filters};
+use super::{GitError, content, filters};
 use crate::files;
 use crate::store::points::{self, Point};
 
@@ -76,6 +76,8 @@ pub struct CommitRequest<'a> {
     pub trailers: Trailers<'a>,
     /// The paths of the contract.
     pub scope: &'a Scope,
+    /// The largest binary file that may be added or changed, in bytes.
+    pub binary_max_bytes: u64,
     /// Author and committer.
     pub identity: &'a Identity,
 }
@@ -123,6 +125,12 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
     let mut violations = request.scope.violations(&entries);
     let unfiltered = filters::unfiltered(worktree, &entries)?;
     violations.extend(unfiltered.into_iter().map(|path| Violation { path, offence: Offence::Filtered }));
+    let collide = content::collisions(worktree, &tree, &entries)?;
+    violations.extend(collide.into_iter().map(|path| Violation { path, offence: Offence::Collides }));
+    let large = content::large_binaries(worktree, &entries, request.binary_max_bytes)?;
+    violations.extend(large.into_iter().map(|path| Violation { path, offence: Offence::Binary }));
+    let hidden = content::hidden(worktree, request.base, &entries, request.scope)?;
+    violations.extend(hidden.into_iter().map(|path| Violation { path, offence: Offence::Hidden }));
     if !violations.is_empty() {
         return Ok(CommitOutcome::ScopeViolation { violations });
     }

@@ -2,6 +2,7 @@
 //! Hooks, drivers, prompts and the network are off; paths are bytes; refs move by compare-and-swap only.
 
 pub mod commit;
+mod content;
 mod direct;
 mod filters;
 pub mod inspect;

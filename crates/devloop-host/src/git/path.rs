@@ -5,6 +5,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use devloop_core::ids::Oid;
+
 /// A path inside a repository: relative, `/` between the parts, any bytes but NUL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RepoPath(Vec<u8>);
@@ -76,9 +78,12 @@ pub struct Entry {
     pub old_mode: u32,
     /// Mode on the new side, 0 when absent.
     pub new_mode: u32,
+    /// The content on the new side; none when there is none, or git has not stored it.
+    pub blob: Option<Oid>,
 }
 
 const KIND_MASK: u32 = 0o170000;
+const FILE: u32 = 0o100000;
 const SYMLINK: u32 = 0o120000;
 const SUBMODULE: u32 = 0o160000;
 
@@ -93,9 +98,14 @@ impl Entry {
         self.new_mode & KIND_MASK == SUBMODULE || self.old_mode & KIND_MASK == SUBMODULE
     }
 
-    /// Did it become executable?
-    pub fn gained_exec(&self) -> bool {
-        self.new_mode == 0o100755 && self.old_mode != 0o100755
+    /// Is it a plain file now?
+    pub fn is_file(&self) -> bool {
+        self.new_mode & KIND_MASK == FILE
+    }
+
+    /// Was it and is it a plain file, with another mode?
+    pub fn changed_mode(&self) -> bool {
+        self.old_mode & KIND_MASK == FILE && self.is_file() && self.old_mode != self.new_mode
     }
 }
 
@@ -106,7 +116,7 @@ pub(super) fn parse_raw(bytes: &[u8]) -> Option<Vec<Entry>> {
     while let Some(head) = fields.next().filter(|f| !f.is_empty()) {
         let head = std::str::from_utf8(head.strip_prefix(b":")?).ok()?;
         let parts: Vec<&str> = head.split(' ').collect();
-        let [old_mode, new_mode, _, _, status] = parts.as_slice() else { return None };
+        let [old_mode, new_mode, _, blob, status] = parts.as_slice() else { return None };
         let change = match status.as_bytes().first()? {
             b'A' => Change::Added,
             b'D' => Change::Deleted,
@@ -119,6 +129,7 @@ pub(super) fn parse_raw(bytes: &[u8]) -> Option<Vec<Entry>> {
             change,
             old_mode: u32::from_str_radix(old_mode, 8).ok()?,
             new_mode: u32::from_str_radix(new_mode, 8).ok()?,
+            blob: Oid::parse(blob).ok().filter(|_| blob.bytes().any(|digit| digit != b'0')),
         });
     }
     Some(entries)

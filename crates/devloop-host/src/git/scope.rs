@@ -33,6 +33,14 @@ pub enum Offence {
     Symlink,
     /// Another repository inside this one.
     Submodule,
+    /// The executable bit of a file that was there changed.
+    Mode,
+    /// A binary file above the limit.
+    Binary,
+    /// A new name that differs from another one in nothing but upper and lower case.
+    Collides,
+    /// git does not see it because of a line that the change itself adds to an ignore file.
+    Hidden,
     /// The repository has a content filter for it that the host does not run.
     Filtered,
     /// A name that cannot be a plain relative path.
@@ -47,6 +55,10 @@ impl fmt::Display for Offence {
             Offence::Reserved => "belongs to git or to the loop",
             Offence::Symlink => "is a symbolic link",
             Offence::Submodule => "is a repository of its own",
+            Offence::Mode => "has another mode; paths under modeChanges may",
+            Offence::Binary => "is a binary file above maxBinaryBytes",
+            Offence::Collides => "differs from another name only in upper and lower case",
+            Offence::Hidden => "is hidden from git by a line that this change adds to an ignore file",
             Offence::Filtered => {
                 "goes through a content filter that nobody allowed; to allow it: \
                  git config --global --add devloop.filter NAME"
@@ -70,6 +82,7 @@ pub struct Violation {
 pub struct Scope {
     allowed: GlobSet,
     forbidden: GlobSet,
+    modes: GlobSet,
 }
 
 impl Scope {
@@ -81,7 +94,15 @@ impl Scope {
     /// The first pattern that is empty, starts with `!` or `/`, has a part `..`, holds a backslash or a NUL,
     /// or is no glob.
     pub fn new<A: AsRef<str>, F: AsRef<str>>(allowed: &[A], forbidden: &[F]) -> Result<Self, ScopeError> {
-        Ok(Scope { allowed: compile(allowed)?, forbidden: compile(forbidden)? })
+        Ok(Scope { allowed: compile(allowed)?, forbidden: compile(forbidden)?, modes: GlobSet::empty() })
+    }
+
+    /// Lets the executable bit of files that match one of these patterns change.
+    ///
+    /// # Errors
+    /// As [`Scope::new`].
+    pub fn with_modes<M: AsRef<str>>(self, modes: &[M]) -> Result<Self, ScopeError> {
+        Ok(Scope { modes: compile(modes)?, ..self })
     }
 
     /// Everything among `entries` that is outside; empty means that all of it may be committed.
@@ -115,7 +136,10 @@ impl Scope {
         if self.forbidden.is_match(path) {
             return Some(Offence::Forbidden);
         }
-        if self.allowed.is_match(path) { None } else { Some(Offence::NotAllowed) }
+        if !self.allowed.is_match(path) {
+            return Some(Offence::NotAllowed);
+        }
+        (entry.changed_mode() && !self.modes.is_match(path)).then_some(Offence::Mode)
     }
 }
 
@@ -167,7 +191,7 @@ mod tests {
 
     fn entry(path: &str, new_mode: u32) -> Entry {
         let change = if new_mode == 0 { Change::Deleted } else { Change::Modified };
-        Entry { path: RepoPath::new(path), change, old_mode: 0o100644, new_mode }
+        Entry { path: RepoPath::new(path), change, old_mode: 0o100644, new_mode, blob: None }
     }
 
     fn check(allowed: &[&str], forbidden: &[&str], path: &str, want: Option<Offence>) {
@@ -215,6 +239,21 @@ mod tests {
         let gone = Entry { old_mode: 0o120000, ..entry("l", 0) };
         assert_eq!(scope.violations(&[gone]), []);
         assert_eq!(scope.violations(&[entry("sub", 0o160000)])[0].offence, Offence::Submodule);
+    }
+
+    #[test]
+    fn the_mode_of_a_file_that_was_there_changes_only_by_leave() {
+        let judge = |old_mode, new_mode, modes: &[&str]| {
+            let scope = Scope::new(&["**"], &[] as &[&str]).unwrap().with_modes(modes).unwrap();
+            let entry = Entry { old_mode, ..entry("bin/x", new_mode) };
+            scope.violations(&[entry]).first().map(|violation| violation.offence)
+        };
+        assert_eq!(judge(0o100644, 0o100755, &[]), Some(Offence::Mode));
+        assert_eq!(judge(0o100755, 0o100644, &["lib/**"]), Some(Offence::Mode));
+        assert_eq!(judge(0o100644, 0o100755, &["bin/*"]), None);
+        // A new file has no older mode, and one that goes keeps none.
+        assert_eq!(judge(0, 0o100755, &[]), None);
+        assert_eq!(judge(0o100755, 0, &[]), None);
     }
 
     /// Rule 111: what could widen the scope is refused, not interpreted.

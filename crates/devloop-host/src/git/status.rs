@@ -100,8 +100,8 @@ pub struct Snapshot {
 /// Largest configuration that is compared, in bytes.
 const CONFIG_BYTES: u64 = 1024 * 1024;
 
-/// The repository's configuration without its `[branch]` sections, which everyday commands write, and its
-/// hooks.
+/// The repository's configuration without its `[branch]` sections, which everyday commands write, its hooks,
+/// and its own rules of what to ignore and how to treat it.
 fn obeyed(repo: &Repo) -> BTreeMap<RepoPath, Vec<u8>> {
     let config = files::read_bytes(&repo.common_dir().join("config"), CONFIG_BYTES).unwrap_or_default();
     let mut kept = Vec::new();
@@ -116,6 +116,10 @@ fn obeyed(repo: &Repo) -> BTreeMap<RepoPath, Vec<u8>> {
         }
     }
     let mut found = BTreeMap::from([(RepoPath::new(".git/config"), kept)]);
+    for name in ["info/exclude", "info/attributes"] {
+        let content = files::read_bytes(&repo.common_dir().join(name), CONFIG_BYTES).unwrap_or_default();
+        found.insert(RepoPath::new(format!(".git/{name}")), content);
+    }
     let hooks = repo.common_dir().join("hooks");
     for name in files::list_names(&hooks).unwrap_or_default() {
         let stamp = format!("{:?}", files::stamp(&hooks.join(&name)));

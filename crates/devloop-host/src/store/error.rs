@@ -151,6 +151,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the file itself is wrong (its kind, its size, its rights), and not the disk or the process.
+    pub fn is_about_the_file(&self) -> bool {
+        match self {
+            StoreError::Escaped { .. } | StoreError::TooLarge { .. } => true,
+            StoreError::Io { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
+
     /// The kind of the failure, which selects exit code and HTTP status.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -20,6 +20,9 @@ pub struct Identity {
     pub started: u64,
     /// 16 hex digits, new for every instance (a plugin reload is a new one).
     pub instance: String,
+    /// The namespace that the process id counts in; empty where the system tells none.
+    #[serde(default)]
+    pub pid_space: String,
 }
 
 impl Identity {
@@ -32,17 +35,22 @@ impl Identity {
             pid,
             started: process_started(pid).unwrap_or(0),
             instance: nonce(),
+            pid_space: pid_space(),
         }
     }
 
-    /// Whether that process still runs. `None` when it cannot be told from here (another machine, no
-    /// records).
+    /// Whether that process still runs. `None` when it cannot be told from here (another machine, another
+    /// container, no records).
     pub fn is_alive(&self) -> Option<bool> {
         if self.host != host_name() || self.boot.is_empty() {
             return None;
         }
         if self.boot != boot_id() {
             return Some(false);
+        }
+        // Its number is counted elsewhere: here it is nobody's, or somebody else's.
+        if !self.pid_space.is_empty() && self.pid_space != pid_space() {
+            return None;
         }
         Some(process_started(self.pid).is_some_and(|started| started == self.started))
     }
@@ -53,6 +61,13 @@ pub fn boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     let read = || fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
     BOOT.get_or_init(read).clone()
+}
+
+/// The namespace of process ids that this process counts in; empty where the system tells none.
+fn pid_space() -> String {
+    static SPACE: OnceLock<String> = OnceLock::new();
+    let read = || fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned();
+    SPACE.get_or_init(read).clone()
 }
 
 /// Start of a process in clock ticks after boot. `None` when it does not run or the system does not tell.
@@ -103,7 +118,11 @@ mod tests {
         assert_eq!(older.is_alive(), Some(false), "a reused pid is another process");
         let last_boot = Identity { boot: "another".into(), ..one.clone() };
         assert_eq!(last_boot.is_alive(), Some(false));
-        let elsewhere = Identity { host: "elsewhere".into(), ..one };
+        let elsewhere = Identity { host: "elsewhere".into(), ..one.clone() };
         assert_eq!(elsewhere.is_alive(), None);
+        let in_a_container = Identity { pid_space: "pid:[1]".into(), ..one.clone() };
+        assert_eq!(in_a_container.is_alive(), None, "its process id counts elsewhere");
+        let not_told = Identity { pid_space: String::new(), ..one };
+        assert_eq!(not_told.is_alive(), Some(true), "an older record");
     }
 }

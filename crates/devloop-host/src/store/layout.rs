@@ -81,6 +81,22 @@ pub fn require_armed(root: &Path) -> StoreResult<Armed> {
     }
 }
 
+/// The project of a loop that has begun, whatever stands under the goal's name now: a broken goal keeps
+/// nobody from looking at the loop or stopping it. `None` when none has begun, or when there is no goal at
+/// all.
+pub fn begun(root: &Path) -> StoreResult<Option<Armed>> {
+    let armed = match inspect(root)? {
+        Arming::Armed(armed) => armed,
+        Arming::Escaped { path, .. } if path.ends_with("GOAL.md") => {
+            let folder = path.parent().unwrap_or(&path).to_path_buf();
+            Armed { root: folder.parent().unwrap_or(&folder).to_path_buf(), folder }
+        }
+        Arming::Escaped { .. } | Arming::Bare { .. } | Arming::Unarmed { .. } => return Ok(None),
+    };
+    let is_file = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file());
+    Ok((is_file(armed.events()) || is_file(armed.state())).then_some(armed))
+}
+
 /// The project root that a command started in `start` means: the nearest folder upwards that holds `.git`,
 /// and never a worktree below a `.devloop`. `start` itself (canonical) when there is none.
 pub fn find_root(start: &Path) -> StoreResult<PathBuf> {

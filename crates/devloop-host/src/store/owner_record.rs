@@ -26,6 +26,9 @@ pub struct OwnerRecord {
     pub started: u64,
     /// Instance of the loop in that process.
     pub instance: String,
+    /// The namespace that the process id counts in.
+    #[serde(default)]
+    pub pid_space: String,
     /// Grows by one with every owner.
     pub epoch: u64,
     /// Wall time of taking, in milliseconds.
@@ -43,6 +46,7 @@ impl OwnerRecord {
             pid: me.pid,
             started: me.started,
             instance: me.instance.clone(),
+            pid_space: me.pid_space.clone(),
             epoch,
             since_ms: crate::clock::system_wall_ms(),
             released: false,
@@ -57,6 +61,7 @@ impl OwnerRecord {
             pid: self.pid,
             started: self.started,
             instance: self.instance.clone(),
+            pid_space: self.pid_space.clone(),
         }
     }
 }

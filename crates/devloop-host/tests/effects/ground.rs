@@ -107,6 +107,8 @@ impl Ground {
             check_timeout_ms: 20_000,
             protected_tests: Vec::new(),
             protected_paths: Vec::new(),
+            mode_changes: Vec::new(),
+            binary_max_bytes: 1024 * 1024,
             routes: Map::from([
                 (key("worker"), route(Backend::Scripted, "script/worker")),
                 (key("reviewer"), route(Backend::Scripted, "script/reviewer")),

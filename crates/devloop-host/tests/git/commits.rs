@@ -54,6 +54,7 @@ fn nothing_written_is_empty_and_nothing_new_is_unchanged() {
         before: &head,
         trailers: Trailers { task: &task, dispatch: D2, route: None, contract: None },
         scope: &Scope::new(&["**"], &[] as &[&str]).unwrap(),
+        binary_max_bytes: 1024,
         identity: &f.repo.identity().unwrap(),
     };
     assert_eq!(commit(&worktree.tree, &request).unwrap(), CommitOutcome::Unchanged { head });

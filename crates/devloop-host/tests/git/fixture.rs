@@ -145,6 +145,7 @@ pub fn try_commit(
         before: base,
         trailers: Trailers { task: &task, dispatch, route: Some("claude"), contract: Some("abc") },
         scope: &Scope::new(allowed, &[] as &[&str]).unwrap(),
+        binary_max_bytes: 1024,
         identity: &Identity::devloop(),
     };
     commit(&wt.tree, &request)

@@ -64,6 +64,56 @@ fn a_second_supervisor_is_refused_with_the_holder_named_until_the_holder_is_kill
     owner.lock(Wait::ONCE).unwrap();
 }
 
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// A laptop that sleeps, a debugger, Ctrl-Z: who holds a lock holds it, however long nothing is heard.
+#[test]
+fn a_suspended_holder_keeps_its_locks_and_is_named() {
+    let project = Project::new();
+    let mut child = spawn_holder(&project);
+    signal(&child, "STOP");
+    let refused = project.locks().own(Wait::up_to_ms(50)).unwrap_err();
+    assert!(matches!(refused, StoreError::OwnerHeld { .. }), "{refused}");
+    assert!(refused.to_string().contains(&format!("process {} on ", child.id())), "{refused}");
+    let locks = project.locks();
+    let busy = locks.lock(Wait::up_to_ms(50)).unwrap_err();
+    assert!(matches!(busy, StoreError::LockBusy { .. }), "{busy}");
+    assert_eq!(locks.owner_record().unwrap().unwrap().identity().is_alive(), Some(true));
+    signal(&child, "CONT");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    project.locks().own(Wait::ONCE).unwrap();
+}
+
+/// Only the lock of the system counts; what the file says is for people.
+#[test]
+fn what_a_lock_file_says_neither_holds_nor_frees_it() {
+    let project = Project::new();
+    // An id that runs (this process), as another process with that id would have written it.
+    let first = project.locks().own(Wait::ONCE).unwrap();
+    let mut reused = first.record().clone();
+    drop(first);
+    (reused.started, reused.released) = (reused.started.wrapping_sub(1), false);
+    assert_eq!(reused.identity().is_alive(), Some(false), "a reused process id is another process");
+    fs::write(project.armed.owner(), serde_json::to_vec(&reused).unwrap()).unwrap();
+    let next = project.locks().own(Wait::ONCE).unwrap();
+    assert_eq!(next.epoch(), reused.epoch + 1);
+    drop(next);
+    for torn in ["", "{", "4711\n", "\u{0}\u{0}\u{0}", "{\"v\":2,\"pid\":\"x\"}"] {
+        fs::write(project.armed.owner(), torn).unwrap();
+        let owner = project.locks().own(Wait::ONCE).unwrap();
+        assert_eq!(owner.epoch(), 1, "{torn:?}");
+        // Emptied by somebody while it is held: still held, by one who left no record, and fenced.
+        fs::write(project.armed.owner(), torn).unwrap();
+        let refused = project.locks().own(Wait::ONCE).unwrap_err();
+        assert!(refused.to_string().contains("a process that left no record"), "{torn:?}: {refused}");
+        assert!(matches!(owner.verify(), Err(StoreError::Fenced { .. })), "{torn:?}");
+    }
+}
+
 #[test]
 fn a_command_commits_beside_a_supervisor_and_waits_for_its_lock() {
     let project = Project::new();
