@@ -72,6 +72,7 @@ impl Live {
             devloop_home,
             config_json: String::new(),
             wake: waker(sender.clone()),
+            agents: None,
         })
         .map_err(|error| place::about(error, armed.root()))?;
         listen(sender)?;

@@ -24,7 +24,8 @@ pub use arming::{GOAL_FORM, arm, check_folder, check_goal, check_project, remedy
 
 pub use repair::repair;
 
-use arming::{edit_command, preflight, problem_error};
+pub(crate) use arming::edit_command;
+use arming::{preflight, problem_error};
 
 /// What a finding means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -109,7 +110,7 @@ pub fn examine(root: &Path, user: Option<&UserFolder>) -> Vec<Finding> {
     let repo = look_at_repository(root, &mut found);
     let armed = look_at_arming(root, user, &mut found);
     let (Some(repo), Some(armed)) = (repo, armed) else { return found };
-    let config = look_at_config(&armed, &mut found);
+    let config = look_at_config(&armed, user, &mut found);
     let state = look_at_state(&armed, config.as_ref(), &mut found);
     look_at_owner(&armed, user, &mut found);
     leftovers::look(&repo, &armed, state.as_deref(), &mut found);
@@ -180,7 +181,16 @@ fn look_at_arming(root: &Path, user: Option<&UserFolder>, found: &mut Vec<Findin
     }
 }
 
-fn look_at_config(armed: &Armed, found: &mut Vec<Finding>) -> Option<Config> {
+/// Whether a loop lives here. One that does was given agents if its routes ask for them.
+fn is_run(armed: &Armed, user: Option<&UserFolder>) -> bool {
+    let owner = user.and_then(|user| {
+        let me = Identity::new_instance();
+        Locks::new(armed.clone(), user.clone(), Disk::default(), me).owner_record().ok().flatten()
+    });
+    owner.is_some_and(|owner| !owner.released && owner.identity().is_alive() == Some(true))
+}
+
+fn look_at_config(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Finding>) -> Option<Config> {
     let path = armed.config();
     if files::stamp(&path).is_none() {
         found.push(Finding::note(
@@ -210,7 +220,11 @@ fn look_at_config(armed: &Armed, found: &mut Vec<Finding>) -> Option<Config> {
     }
     let problems = backend::problems(&config, &Surroundings::of_process());
     found.extend(problems.iter().map(|text| Finding::problem("backend", text.clone()).at(&path)));
-    if config.warnings.is_empty() && problems.is_empty() {
+    let missed = backend::agents_missed(&config).filter(|_| !is_run(armed, user));
+    let well = config.warnings.is_empty() && problems.is_empty() && missed.is_none();
+    let missed = missed.map(|text| Finding::problem("backend", text).at(&path));
+    found.extend(missed.map(|finding| finding.try_next(edit_command(&path))));
+    if well {
         found.push(Finding::well("config", "every field is understood").at(path));
     }
     Some(config)

@@ -19,10 +19,10 @@ use devloop_core::units::WallMs;
 use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
-use crate::backend::{self, Surroundings};
+use crate::backend::{self, AgentPort, Surroundings};
 use crate::clock::{Clock, SystemClock};
 use crate::command::{self, CommandReport};
-use crate::doctor::check_goal;
+use crate::doctor::{check_goal, edit_command};
 use crate::effects::{EffectConfig, Performer, Setting};
 use crate::error::{ErrorKind, HostError};
 use crate::files;
@@ -57,6 +57,8 @@ pub struct Options {
     pub config_json: String,
     /// Called when something finished or another process committed: beat at once.
     pub wake: Arc<dyn Fn() + Send + Sync>,
+    /// Agents of the process that opens it; none where it has none, and routes that ask for them are refused.
+    pub agents: Option<Arc<AgentPort>>,
 }
 
 impl std::fmt::Debug for Options {
@@ -126,6 +128,10 @@ impl Supervisor {
         let repo = open_repo(&git, &armed)?;
         let disk = Disk::default();
         let (config, remarks) = settings::load(&disk, &armed, &options.config_json)?;
+        if let (None, Some(why)) = (&options.agents, backend::agents_missed(&config)) {
+            let edit = edit_command(&armed.config());
+            return Err(HostError::new(ErrorKind::Config, why).at(armed.config()).hint(edit));
+        }
         let user = UserFolder::at(options.devloop_home.join("devloop"));
         let me = Identity::new_instance();
         let owner = Arc::new(Locks::new(armed.clone(), user, disk.clone(), me).own(Wait::ONCE)?);
@@ -142,7 +148,7 @@ impl Supervisor {
             repo: repo.clone(),
             armed: armed.clone(),
             disk: disk.clone(),
-            config: EffectConfig::from(&config),
+            config: EffectConfig { agents: options.agents, ..EffectConfig::from(&config) },
             fence: Arc::new(move || fence.verify().map_err(HostError::from)),
         };
         let (wake, told) = (Arc::clone(&options.wake), Arc::new(Told::default()));

@@ -1,5 +1,7 @@
 //! Effects on real git: every kind, happy and not, with embedded workers. One report each, whatever happens.
 
+#[path = "effects/agents.rs"]
+mod agents;
 #[path = "effects/checks.rs"]
 mod checks;
 #[path = "effects/commands.rs"]

@@ -44,6 +44,7 @@ impl Night {
             devloop_home: self.home.path().to_path_buf(),
             config_json: String::new(),
             wake: Arc::clone(&self.wake),
+            agents: None,
         }
     }
 

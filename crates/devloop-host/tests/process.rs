@@ -160,6 +160,20 @@ fn the_tree_of_a_lost_host_is_found_by_its_record_and_killed() {
 }
 
 #[test]
+fn a_shell_of_an_agent_is_found_by_the_mark_that_its_host_hands_on() {
+    let marker = format!("test-{}-agent", std::process::id());
+    let mut shell =
+        std::process::Command::new("sleep").arg("1000").env("DSH_DEVLOOP_DISPATCH", &marker).spawn().unwrap();
+    let record = tree::TreeRecord { boot: tree::boot_id(), leader: None, marker };
+    while tree::alive(&record).is_empty() {
+        thread::yield_now();
+    }
+    let (killed, left) = tree::kill_tree(&record, 20_000);
+    assert!(killed.len() == 1 && left.is_empty());
+    assert!(!shell.wait().unwrap().success());
+}
+
+#[test]
 fn a_child_that_never_reads_its_input_is_no_failure() {
     let dir = tempfile::tempdir().unwrap();
     let mut deaf = spec(dir.path(), "exit 0");

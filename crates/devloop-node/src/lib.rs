@@ -8,6 +8,7 @@ mod job;
 mod limits;
 mod replay;
 
+use devloop_host::backend::AgentPort;
 use devloop_host::error::HostError;
 use devloop_host::store::{StoreError, layout};
 use devloop_host::supervisor::{Options, Supervisor as Engine};
@@ -34,6 +35,7 @@ struct Shared {
     view: Mutex<String>,
     settings: Settings,
     notify: Arc<Notify>,
+    agents: Arc<AgentPort>,
 }
 
 /// Where the engine is.
@@ -90,6 +92,7 @@ impl Shared {
                 devloop_home: self.settings.dsh_home.clone(),
                 config_json: self.settings.config_json.clone(),
                 wake: Arc::new(wake),
+                agents: Some(Arc::clone(&self.agents)),
             });
             *slot = Slot::Open(Box::new(opened.map_err(told)?));
         }
@@ -154,8 +157,14 @@ impl Supervisor {
     pub fn new(options_json: String, notify: Function<'_, String, ()>) -> Result<Self> {
         let settings = Settings::parse(&options_json).map_err(napi::Error::from_reason)?;
         let notify = notify.build_threadsafe_function::<String>().weak::<true>().build()?;
+        let notify = Arc::new(notify);
+        let hand = Arc::clone(&notify);
+        let agents = AgentPort::new(Box::new(move |message| {
+            hand.call(message, ThreadsafeFunctionCallMode::NonBlocking) == Status::Ok
+        }));
         let (slot, view) = (Mutex::new(Slot::Idle), Mutex::new("null".to_owned()));
-        Ok(Supervisor { shared: Arc::new(Shared { slot, view, settings, notify: Arc::new(notify) }) })
+        let shared = Shared { slot, view, settings, notify, agents: Arc::new(agents) };
+        Ok(Supervisor { shared: Arc::new(shared) })
     }
 
     /// One tick; dispatches go on after it. The first takes the project, or refuses with one sentence.
@@ -177,6 +186,12 @@ impl Supervisor {
             let answer = shared.call(|engine| engine.command(&command_json))?;
             answer.ok_or_else(|| "the project is not armed: it has no .devloop/GOAL.md".to_owned())
         })
+    }
+
+    /// An answer of an agent as JSON, `{dispatch, usage?, cut?, end?}`; never waits for a running tick.
+    #[napi(catch_unwind)]
+    pub fn agent(&self, answer_json: String) -> Result<()> {
+        self.shared.agents.tell(&answer_json).map_err(napi::Error::from_reason)
     }
 
     /// Cancels what is pending and lets go of the project.

@@ -244,3 +244,21 @@ fn an_unknown_key_is_named_with_the_nearest() {
     fs::write(&config, "{").unwrap();
     check_each(&bench, &root, &[config.to_str().unwrap()], "doctor");
 }
+
+#[test]
+fn routes_that_ask_for_agents_which_the_command_line_has_not() {
+    let bench = Bench::new();
+    let root = bench.armed("r");
+    let (config, shown) = (root.join(".devloop/config.json"), root.to_str().unwrap());
+    for backend in ["subagent:spawn", "dsh-agent"] {
+        let text =
+            format!(r#"{{"agentBackend":"routed","plannerRoute":{{"backend":"{backend}","model":"m"}}}}"#);
+        fs::write(&config, text).unwrap();
+        let says = [config.to_str().unwrap(), "route planner asks for agents of a running DSH"];
+        for verb in ["run", "tick"] {
+            check(&bench, &[verb, shown], &says, says[0]);
+        }
+        let found = bench.devloop(&["doctor", shown]);
+        assert!(found.code == 1 && found.out.contains(says[1]), "{found:?}");
+    }
+}

@@ -58,6 +58,7 @@ impl Project {
             devloop_home: self.home.path().to_path_buf(),
             config_json: String::new(),
             wake: Arc::clone(&self.wake),
+            agents: None,
         })?)
     }
 

@@ -2,7 +2,7 @@
 //! its session records with the run and mounts a reporter of its use, whose notes survive every signal.
 
 use devloop_core::report::{Usage, UsageSource};
-use devloop_core::units::Tokens;
+use devloop_core::units::{Tokens, WallMs};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -106,11 +106,7 @@ fn read(seen: &Seen<'_>) -> Answer {
     }
     let told = seen.stderr.lines().rev().find_map(|line| line.strip_prefix("dsh: ")?.split_once(": "));
     let said = match told {
-        Some(("MISSING_CREDENTIAL" | "NO_ADAPTER", words)) => Said::Refused(quoted(words)),
-        Some((code, words)) => Said::Fault(match CODES.iter().find(|(known, _)| *known == code) {
-            Some((_, fault)) => Found::told(*fault, words, seen.now),
-            None => Found::of(words, None, seen.now),
-        }),
+        Some((code, words)) => failure(code, words, None, seen.now),
         // It says nothing when the model ran into its limit.
         None if seen.stderr.is_empty() && seen.code == Some(1) => {
             Said::Fault(Found::known(Fault::OutputLimit, quoted(&text)))
@@ -118,6 +114,17 @@ fn read(seen: &Seen<'_>) -> Answer {
         None => Said::Refused(quoted(seen.stderr)),
     };
     said.with(None)
+}
+
+/// A failure of DSH by its code and words, with the provider's HTTP status where it is known.
+pub(super) fn failure(code: &str, words: &str, status: Option<u16>, now: WallMs) -> Said {
+    match code {
+        "MISSING_CREDENTIAL" | "NO_ADAPTER" => Said::Refused(quoted(words)),
+        code => Said::Fault(match CODES.iter().find(|(known, _)| *known == code) {
+            Some((_, fault)) => Found::told(*fault, words, now),
+            None => Found::of(words, status, now),
+        }),
+    }
 }
 
 /// One line of the reporter.
@@ -128,10 +135,10 @@ struct Line {
     usage: Option<CallUsage>,
 }
 
-/// Input is what no cache served, output includes reasoning.
-#[derive(Deserialize)]
+/// What DSH says of one model call. Input is what no cache served, output includes reasoning.
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct CallUsage {
+pub(super) struct CallUsage {
     #[serde(default)]
     input_tokens: u64,
     #[serde(default)]
@@ -144,6 +151,20 @@ struct CallUsage {
     reasoning_tokens: u64,
 }
 
+impl CallUsage {
+    /// A sum with this call.
+    pub fn added_to(&self, sum: Tokens) -> Tokens {
+        let add = |sum: u64, more: u64| sum.saturating_add(more);
+        Tokens {
+            input_uncached: add(sum.input_uncached, self.input_tokens),
+            cache_read: add(sum.cache_read, self.cache_read_tokens),
+            cache_write: add(sum.cache_write, self.cache_write_tokens),
+            output: add(sum.output, self.output_tokens),
+            reasoning: add(sum.reasoning, self.reasoning_tokens),
+        }
+    }
+}
+
 /// Every model call of the process, as its reporter noted it. Calls that ended without a word about their use
 /// count for nothing: none of them is known to be billed.
 fn recorded(places: &Places) -> Option<Usage> {
@@ -154,14 +175,7 @@ fn recorded(places: &Places) -> Option<Usage> {
     if calls.is_empty() {
         return None;
     }
-    let add = |sum: u64, more: u64| sum.saturating_add(more);
-    let tokens = calls.iter().fold(Tokens::default(), |sum, used| Tokens {
-        input_uncached: add(sum.input_uncached, used.input_tokens),
-        cache_read: add(sum.cache_read, used.cache_read_tokens),
-        cache_write: add(sum.cache_write, used.cache_write_tokens),
-        output: add(sum.output, used.output_tokens),
-        reasoning: add(sum.reasoning, used.reasoning_tokens),
-    });
+    let tokens = calls.iter().fold(Tokens::default(), |sum, used| used.added_to(sum));
     Some(Usage::per_dispatch(UsageSource::SessionRecords, tokens, None))
 }
 

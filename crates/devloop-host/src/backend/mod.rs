@@ -3,6 +3,7 @@
 
 mod acp;
 mod adapter;
+mod agent_port;
 mod claude;
 mod codex;
 mod command;
@@ -36,6 +37,7 @@ use crate::process::{CancelToken, Deadline, Exit, Folders};
 use crate::store::{Armed, Disk};
 
 use adapter::Adapter;
+pub use agent_port::AgentPort;
 pub use login::Surroundings;
 pub use noop::Noop;
 use runner::CommandLine;
@@ -190,6 +192,8 @@ pub struct Ground {
     pub adapter: AdapterConfig,
     /// The user's own session.
     pub around: Surroundings,
+    /// Agents of the process that embeds this loop; none in the command line.
+    pub agents: Option<Arc<AgentPort>>,
 }
 
 /// The backend behind a route; `None` when this program has no adapter of that kind.
@@ -197,6 +201,10 @@ pub fn of_kind(kind: Kind, ground: Ground) -> Option<Arc<dyn Backend>> {
     match kind {
         Kind::Noop => Some(Arc::new(Noop)),
         Kind::Scripted => Some(Arc::new(Scripted::new(ground))),
+        Kind::Subagent | Kind::DshAgent => {
+            let port = ground.agents.clone()?;
+            Some(Arc::new(agent_port::Agents::new(port, ground.route)))
+        }
         kind => Some(Arc::new(CommandLine::new(adapter_of(kind)?, ground))),
     }
 }
@@ -223,13 +231,20 @@ pub fn problems(config: &Config, around: &Surroundings) -> Vec<String> {
     config.routes.iter().filter_map(one).collect()
 }
 
+/// The first route whose agents live in the process that embeds the loop, in a sentence for where there are
+/// none.
+pub fn agents_missed(config: &Config) -> Option<String> {
+    let asks = |route: &RouteConfig| matches!(route.backend, Kind::Subagent | Kind::DshAgent);
+    let (key, _) = config.routes.iter().find(|(_, route)| asks(route))?;
+    Some(format!(
+        "route {key} asks for agents of a running DSH, which only DevLoop's plugin in `dsh web` has; let the \
+         plugin run this project, or give the route another backend (dsh starts the same models)"
+    ))
+}
+
 fn problem(kind: Kind, config: &AdapterConfig, around: &Surroundings) -> Option<String> {
-    if matches!(kind, Kind::Noop | Kind::Scripted) {
-        return None;
-    }
-    let Some(adapter) = adapter_of(kind) else {
-        return Some(format!("has the backend {kind:?}, which is known and not built yet"));
-    };
+    // The others start nothing of their own; whether there are agents is `agents_missed`'s.
+    let adapter = adapter_of(kind)?;
     let name = adapter.name;
     let program = config.argv.first().map_or(name, String::as_str);
     if !is_program(program, around) {

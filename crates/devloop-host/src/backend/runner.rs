@@ -45,15 +45,15 @@ impl std::fmt::Debug for CommandLine {
 }
 
 /// One start of the program within a dispatch.
-struct Attempt<'a> {
-    number: u32,
-    prompt: &'a str,
-    reads: bool,
-    limit_ms: u64,
+pub(super) struct Attempt<'a> {
+    pub number: u32,
+    pub prompt: &'a str,
+    pub reads: bool,
+    pub limit_ms: u64,
 }
 
 /// How an attempt ended.
-enum Ended {
+pub(super) enum Ended {
     /// With this outcome, whatever it said.
     For(Outcome),
     /// By itself, with these words.
@@ -177,21 +177,7 @@ impl CommandLine {
             };
             return (Ended::For(stop), usage);
         }
-        match said {
-            Said::Text(text) => (Ended::Said(text), usage),
-            // Whatever it says, somebody was asked.
-            Said::Refused(why) if usage.is_some_and(|used| used.tokens.total() > 0) => {
-                (Ended::For(Found::known(Fault::Unknown, why).outcome()), usage)
-            }
-            Said::Refused(why) => (Ended::For(Outcome::Refused { detail: clip(&why) }), None),
-            Said::Unreadable(why) => (Ended::For(Outcome::InvalidResult { detail: clip(&why) }), usage),
-            Said::Fault(found) => {
-                // A provider that refused before it worked bills nothing.
-                let free = found.is_free() && usage.is_none_or(|used| used.tokens.total() == 0);
-                let nothing = Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(0)));
-                (Ended::For(found.outcome()), if free { Some(nothing) } else { usage })
-            }
-        }
+        come_to(said, usage)
     }
 
     /// The same use, and what it covers where the operator's words go on with an older session.
@@ -287,42 +273,70 @@ impl CommandLine {
     }
 }
 
+/// What its words come to, when it ended by itself.
+pub(super) fn come_to(said: Said, usage: Option<Usage>) -> (Ended, Option<Usage>) {
+    match said {
+        Said::Text(text) => (Ended::Said(text), usage),
+        // Whatever it says, somebody was asked.
+        Said::Refused(why) if usage.is_some_and(|used| used.tokens.total() > 0) => {
+            (Ended::For(Found::known(Fault::Unknown, why).outcome()), usage)
+        }
+        Said::Refused(why) => (Ended::For(Outcome::Refused { detail: clip(&why) }), None),
+        Said::Unreadable(why) => (Ended::For(Outcome::InvalidResult { detail: clip(&why) }), usage),
+        Said::Fault(found) => {
+            // A provider that refused before it worked bills nothing.
+            let free = found.is_free() && usage.is_none_or(|used| used.tokens.total() == 0);
+            let nothing = Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(0)));
+            (Ended::For(found.outcome()), if free { Some(nothing) } else { usage })
+        }
+    }
+}
+
 impl Backend for CommandLine {
     fn run(&self, run: &Run<'_>) -> BackendResult {
         let key = match self.key() {
             Ok(key) => key,
             Err(why) => return BackendResult::refused(why),
         };
-        let reads = adapter::reads(run.role());
-        let first = Attempt { number: 1, prompt: run.prompt, reads, limit_ms: run.limit_ms };
-        let (ended, usage) = self.attempt(run, key.as_ref(), &first);
-        let text = match ended {
-            Ended::For(outcome) => return BackendResult { outcome: hide(outcome, key.as_ref()), usage },
-            Ended::Said(text) => text,
-        };
-        let expected = expected(run);
-        let fault = envelope::parse(&text).err().filter(|_| self.adapter.repairs);
-        let left_ms =
-            run.deadline.wait_at_most(std::time::Duration::from_millis(run.limit_ms)).as_millis() as u64;
-        let Some(fault) = fault.filter(|fault| fault.is_repairable() && left_ms > REPAIR_MIN_MS) else {
-            return BackendResult { outcome: envelope::outcome(&text, expected), usage };
-        };
-        if let Some(stop) = run.ended() {
-            return BackendResult { usage, ..stop };
-        }
-        let again = prompt::repair(run.job, &text, &fault.to_string());
-        let second = Attempt { number: 2, prompt: &again, reads: true, limit_ms: left_ms };
-        let (ended, more) = self.attempt(run, key.as_ref(), &second);
-        let outcome = match ended {
-            Ended::For(
-                stop @ Outcome::Failed { class: FailureClass::Cancelled | FailureClass::Deadline, .. },
-            ) => stop,
-            // The first run worked; that its form could not be mended is not a refusal and no route's fault.
-            Ended::For(_) => Outcome::InvalidResult { detail: clip(&fault.to_string()) },
-            Ended::Said(text) => mended(&text, expected),
-        };
-        BackendResult { outcome: hide(outcome, key.as_ref()), usage: sum(usage, more) }
+        let BackendResult { outcome, usage } =
+            judged(run, self.adapter.repairs, |attempt| self.attempt(run, key.as_ref(), attempt));
+        BackendResult { outcome: hide(outcome, key.as_ref()), usage }
     }
+}
+
+/// One run, and where its result misses the form and `repairs` is set one more that only mends that.
+pub(super) fn judged(
+    run: &Run<'_>,
+    repairs: bool,
+    attempt: impl Fn(&Attempt<'_>) -> (Ended, Option<Usage>),
+) -> BackendResult {
+    let reads = adapter::reads(run.role());
+    let (ended, usage) = attempt(&Attempt { number: 1, prompt: run.prompt, reads, limit_ms: run.limit_ms });
+    let text = match ended {
+        Ended::For(outcome) => return BackendResult { outcome, usage },
+        Ended::Said(text) => text,
+    };
+    let expected = expected(run);
+    let fault = envelope::parse(&text).err().filter(|_| repairs);
+    let left_ms =
+        run.deadline.wait_at_most(std::time::Duration::from_millis(run.limit_ms)).as_millis() as u64;
+    let Some(fault) = fault.filter(|fault| fault.is_repairable() && left_ms > REPAIR_MIN_MS) else {
+        return BackendResult { outcome: envelope::outcome(&text, expected), usage };
+    };
+    if let Some(stop) = run.ended() {
+        return BackendResult { usage, ..stop };
+    }
+    let again = prompt::repair(run.job, &text, &fault.to_string());
+    let (ended, more) = attempt(&Attempt { number: 2, prompt: &again, reads: true, limit_ms: left_ms });
+    let outcome = match ended {
+        Ended::For(
+            stop @ Outcome::Failed { class: FailureClass::Cancelled | FailureClass::Deadline, .. },
+        ) => stop,
+        // The first run worked; that its form could not be mended is not a refusal and no route's fault.
+        Ended::For(_) => Outcome::InvalidResult { detail: clip(&fault.to_string()) },
+        Ended::Said(text) => mended(&text, expected),
+    };
+    BackendResult { outcome, usage: sum(usage, more) }
 }
 
 /// The outcome of a repair: whatever is wrong with it now, a result was there and is not valid.

@@ -81,7 +81,7 @@ pub fn check_project(root: &Path) -> Result<Armed, HostError> {
     }
 }
 
-pub(super) fn edit_command(path: &Path) -> [String; 2] {
+pub(crate) fn edit_command(path: &Path) -> [String; 2] {
     let editor = std::env::var("EDITOR").ok().filter(|editor| !editor.trim().is_empty());
     [editor.unwrap_or_else(|| "vi".into()), path.to_string_lossy().into_owned()]
 }

@@ -92,6 +92,7 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
         adapter: config.adapters.get(&route.backend).cloned().unwrap_or_default(),
         route: route.clone(),
         around: config.around.clone(),
+        agents: config.agents.clone(),
     };
     let backend = backend::of_kind(route.backend, ground).ok_or_else(|| {
         let text = format!(

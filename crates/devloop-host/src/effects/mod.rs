@@ -24,7 +24,7 @@ use devloop_core::report::Report;
 use devloop_core::units::Map;
 use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig};
 
-use crate::backend::Surroundings;
+use crate::backend::{AgentPort, Surroundings};
 use crate::error::HostError;
 use crate::git::Repo;
 use crate::store::{Armed, Disk};
@@ -60,6 +60,8 @@ pub struct EffectConfig {
     pub around: Surroundings,
     /// The script of the embedded workers; relative to the project's root.
     pub script: Option<PathBuf>,
+    /// Agents of the process that embeds the loop, where it has some.
+    pub agents: Option<Arc<AgentPort>>,
 }
 
 impl From<&Config> for EffectConfig {
@@ -75,6 +77,7 @@ impl From<&Config> for EffectConfig {
             adapters: config.adapters.clone(),
             around: Surroundings::of_process(),
             script: config.script.as_ref().map(PathBuf::from),
+            agents: None,
         }
     }
 }

@@ -73,8 +73,11 @@ fn markers() -> impl Iterator<Item = (i32, Vec<u8>)> {
         let path = PathBuf::from(format!("/proc/{pid}/environ"));
         let bytes = files::read_kernel(&path, ENVIRON_MAX_BYTES).ok()?;
         let start = format!("{MARKER_VAR}=");
-        let found = bytes.split(|b| *b == 0).find_map(|var| var.strip_prefix(start.as_bytes()))?;
-        Some((pid, found.to_vec()))
+        // DSH hands its agents' shells only variables of its own name.
+        let plain = |var: &'_ [u8]| var.strip_prefix(b"DSH_").map_or(var.to_vec(), <[u8]>::to_vec);
+        let mut vars = bytes.split(|b| *b == 0).map(plain);
+        let found = vars.find_map(|var| Some(var.strip_prefix(start.as_bytes())?.to_vec()))?;
+        Some((pid, found))
     };
     files::list_pids().into_iter().filter(move |pid| *pid != own).filter_map(marker)
 }

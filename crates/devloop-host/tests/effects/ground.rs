@@ -118,6 +118,7 @@ impl Ground {
             adapters: Map::new(),
             around: Surroundings::of_process(),
             script: Some(".devloop/script.json".into()),
+            agents: None,
         };
         change(&mut config);
         let owned = Arc::new(AtomicBool::new(true));
