@@ -357,16 +357,39 @@ test('projects listed while running are opened, and let go when they leave the l
 
 test('the callback of the engine swallows nonsense and is deaf after its disposal', () => {
   const seen = []
-  const port = agentPort(
-    () => seen.push('wake'),
-    (problem) => seen.push(problem),
-  )
+  const port = agentPort({ wake: () => seen.push('wake'), report: (problem) => seen.push(problem) })
   for (const message of ['{"kind":"wake"}', '{', 'null', '{"kind":"dance"}']) port.notify(message)
   assert.equal(seen.length, 4)
   assert.equal(seen[0], 'wake')
   port.dispose()
   port.notify('{"kind":"wake"}')
   assert.equal(seen.length, 4)
+})
+
+test('an agent answers for its own dispatch, and a stop or a disposal reaches only what runs', async () => {
+  const told = []
+  const started = []
+  const agents = {
+    run: (request, used, signal) =>
+      new Promise((settle) => {
+        started.push(request.dispatch)
+        used({ outputTokens: 1 })
+        signal.addEventListener('abort', () => settle({ kind: 'aborted' }))
+      }),
+  }
+  const port = agentPort({ answer: (json) => told.push(JSON.parse(json)), agents })
+  const say = (message) => port.notify(JSON.stringify(message))
+  for (const dispatch of ['1.1', '2.1']) say({ kind: 'agent', dispatch })
+  say({ kind: 'stop', dispatch: '1.1' })
+  say({ kind: 'stop', dispatch: 'unknown' })
+  await turn()
+  const ends = () => told.filter((answer) => answer.end).map((answer) => answer.dispatch)
+  assert.deepEqual(started, ['1.1', '2.1'])
+  assert.deepEqual(told[0], { dispatch: '1.1', usage: { outputTokens: 1 } })
+  assert.deepEqual(ends(), ['1.1'])
+  port.dispose()
+  await turn()
+  assert.deepEqual(ends(), ['1.1', '2.1'])
 })
 
 test('a missing, foreign or broken addon is a sentence', () => {

@@ -16,6 +16,54 @@ export interface CommandCall {
 }
 export type CommandAnswer = { kind: 'success'; text: string } | { kind: 'error'; text: string }
 
+/** An agent and what is read of its session. */
+export interface Agent {
+  id: string
+  session: {
+    header: { parentSession?: string }
+    events: { type: string; data?: { reason?: TurnEnd } }[]
+  }
+}
+export interface AgentHandle {
+  agent: Agent
+  dispose(): Promise<void>
+}
+/** Why a turn ended. */
+export interface TurnEnd {
+  kind: string
+  error?: { code?: string; message?: string; status?: number; providerRetryAfterMs?: number }
+}
+export interface SubagentResult {
+  output: { text?: string }[]
+  structured?: unknown
+  diagnostic?: string
+  stopReason: string
+}
+export interface Subagent {
+  localAgent?: Agent
+  result: Promise<SubagentResult>
+  dispose(): Promise<void>
+}
+
+/** One call of a tool, of a model, and one step of a turn, as far as they are looked at. */
+export interface ToolCall {
+  name: string
+  arguments?: unknown
+  agent?: { id: string }
+}
+export interface LlmCall {
+  sessionId?: string
+}
+export interface Chunk {
+  type: string
+  usage?: { outputTokens?: number }
+  reason?: { kind: string }
+}
+export interface PreStep {
+  agent?: { id: string }
+  messages?: { source: { kind: string } }[]
+}
+
 /** A Cordis context, as far as this plugin needs one. */
 export interface HostContext {
   /** Runs `start` now and its disposer (awaited) when the plugin is unloaded. */
@@ -26,7 +74,34 @@ export interface HostContext {
   get(service: string): unknown
   /** From the `timer` service. */
   interval(callback: () => void, ms: number): unknown
+  /** Listens for as long as the context lives; `prepend` puts it around all listeners so far. */
+  on(event: string, listener: (...args: never[]) => unknown, prepend?: boolean): unknown
   webServer?: { register(route: Route): () => void }
+  agents?: {
+    create(options: {
+      sessionId: string
+      meta: { cwd: string; agentPreset?: string }
+      agentOptions: { provider: string; model: string }
+      signal: AbortSignal
+      setup: (agent: unknown) => Promise<void>
+    }): Promise<AgentHandle>
+    get(session: string): Agent | undefined
+  }
+  subagents?: { start(provider: string, request: object): Promise<Subagent> }
+  tools?: {
+    schemas(scope: unknown): { name: string }[]
+    guard(judge: (call: ToolCall) => string | undefined): () => void
+  }
+  agentDefaultModel?: { currentSelection(): { provider: string; model: string } }
+  permissionPresets?: { set(session: unknown, preset: string): void }
+  approval?: { setPolicy(agent: unknown, policy: string): void }
+  shellEnv?: {
+    register(contributor: {
+      name: string
+      variables: Record<string, { description: string }>
+      resolve: (call: ToolCall) => Record<string, string>
+    }): () => void
+  }
   commands?: {
     register(command: {
       name: string

@@ -1,5 +1,6 @@
 // The plugin's entry: puts configuration, loops, page and commands together inside a DSH context. One hard
 // inject, the rest as it comes; nothing that happens here may end the user's DSH.
+import { Agents } from './agents.js'
 import { Config, dshHome, readConfig, sentence } from './config.js'
 import { registerCommands } from './commands.js'
 import type { HostContext } from './host.js'
@@ -15,9 +16,11 @@ export { Config }
 
 /** Starts everything inside `ctx`; `native` is given by tests. */
 export function start(ctx: HostContext, raw: unknown, native: NativeState): Loops {
-  const loops = new Loops(readConfig(raw, native), native, dshHome())
+  const agents = new Agents()
+  const loops = new Loops(readConfig(raw, native), native, dshHome(), agents)
   ctx.effect(() => () => loops.close(), 'devloop.loops')
   ctx.interval(() => loops.beat(), loops.config.tickIntervalMs)
+  agents.mount(ctx)
   ctx.inject(['webServer', 'connection'], (sub) => mountRoutes(sub, loops))
   ctx.inject(['commands'], (sub) => registerCommands(sub, loops))
   loops.beat()

@@ -16,6 +16,8 @@ export interface NativeSupervisor {
   /** The last view, without waiting for a running tick. */
   view(): string
   command(commandJson: string): Promise<string>
+  /** An answer of an agent, `{dispatch, usage?, cut?, end?}`; throws a sentence for what is none. */
+  agent(answerJson: string): void
   /** Cancels what is pending and lets go of the project; its leases stay for the next owner. */
   close(): Promise<unknown>
 }

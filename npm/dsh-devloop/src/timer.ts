@@ -2,6 +2,7 @@
 // decides nothing: it keeps ticks from overlapping, keeps every failure inside, and closes what it opened.
 import { sep } from 'node:path'
 import { agentPort } from './agent-port.js'
+import type { PortParts } from './agent-port.js'
 import { readRegistry, sentence } from './config.js'
 import type { PluginConfig, Project } from './config.js'
 import type { HostContext } from './host.js'
@@ -24,16 +25,21 @@ export class ProjectLoop {
   #wakes = 0
   #closed = false
   #error: string | null = null
-  readonly #port = agentPort(
-    () => this.wake(),
-    (problem) => (this.#error = problem),
-  )
+  readonly #port: ReturnType<typeof agentPort>
 
   constructor(
     readonly project: Project,
     readonly settings: { home: string; config: string },
     readonly native: NativeState,
-  ) {}
+    agents: PortParts['agents'],
+  ) {
+    this.#port = agentPort({
+      wake: () => this.wake(),
+      report: (problem) => (this.#error = problem),
+      answer: (json) => this.#supervisor?.agent(json),
+      agents,
+    })
+  }
 
   /** A beat of the timer. A tick that is still running is left alone. */
   beat(): void {
@@ -96,11 +102,13 @@ export class ProjectLoop {
   /** Lets go: the engine cancels what is pending, and nothing ticks any more. */
   async close(): Promise<void> {
     this.#closed = true
-    this.#port.dispose()
     try {
       await Promise.all([this.#ticking, this.#supervisor?.close()])
     } catch (error) {
       this.#error = sentence(error)
+    } finally {
+      // Not earlier: the engine ends its agents through it.
+      this.#port.dispose()
     }
   }
 }
@@ -130,6 +138,7 @@ export class Loops {
     readonly config: PluginConfig,
     readonly native: NativeState,
     readonly home: string,
+    readonly agents: PortParts['agents'],
   ) {}
 
   /** One beat of the host's timer: reads the list of projects again, then ticks each. Never throws. */
@@ -151,7 +160,7 @@ export class Loops {
     const settings = { home: this.home, config: this.config.json }
     for (const project of registry.projects) {
       if (this.#loops.has(project.id)) continue
-      this.#loops.set(project.id, new ProjectLoop(project, settings, this.native))
+      this.#loops.set(project.id, new ProjectLoop(project, settings, this.native, this.agents))
     }
     // A list that cannot be read takes nobody's loop away.
     if (registry.error) return

@@ -23,7 +23,8 @@ export const roleOf = (call) => {
 
 /** The result as its command line wants it: by the tool for it, else as text. */
 function result(call, value) {
-  if (call.tools.includes('StructuredOutput')) return { tools: [{ name: 'StructuredOutput', input: value }] }
+  const form = call.tools.find((tool) => ['StructuredOutput', 'structured_output'].includes(tool))
+  if (form) return { tools: [{ name: form, input: value }] }
   const bare = call.body.text?.format?.type === 'json_schema'
   const text = JSON.stringify(value)
   return { text: bare ? text : `Done.\n\n<devloop_result>${text}</devloop_result>` }
