@@ -60,6 +60,44 @@ test('codex plans, DSH works, claude reviews, and the target holds it all', opti
   assert.deepEqual([night.workers(), night.leftovers()], [[], []])
 })
 
+test('DSH plans, works and reviews, and every token of it is counted', options, async (t) => {
+  const route = (model) => ({ backend: 'dsh', model, price })
+  const tiers = Object.fromEntries(['T0', 'T1', 'T2', 'T3'].map((tier) => [tier, route('deepseek-flash')]))
+  const judge = route('deepseek-pro')
+  const routes = { plannerRoute: judge, reviewerRoute: judge, routing: tiers }
+  const night = await bench(t, honest, routes)
+  const { code, output } = await night.loop().ended
+  const status = await night.status()
+  assert.equal(status.phase, 'complete', `${code} ${output}\n${JSON.stringify(status, null, 1)}`)
+  const { stdout } = await night.git('ls-tree', '-r', '--name-only', 'work')
+  assert.deepEqual(stdout.trim().split('\n').sort(), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
+  const asked = night.server.calls.map((call) => `${roleOf(call)} ${call.model}`).sort()
+  const [plan, review, work] = ['plan deepseek-pro', 'review deepseek-pro', 'work deepseek-flash']
+  assert.deepEqual(asked, [plan, review, review, work, work, work, work])
+  const settled = night.events().filter((event) => event.usage_settled).map((event) => event.usage_settled)
+  const spent = settled.map((event) => `${event.certainty} ${event.amount}`).sort()
+  assert.deepEqual(spent, ['priced 1180', 'priced 1180', 'priced 1180', 'priced 2360', 'priced 2360'])
+  assert.deepEqual([night.workers(), night.leftovers()], [[], []])
+})
+
+for (const [backend, model] of [
+  ['dsh', 'deepseek-flash'],
+  ['codex', 'gpt-5.5'],
+]) {
+  test(`${backend} without a network is nobody's fault: its route waits`, options, async (t) => {
+    const budget = { taskTimeoutMinutes: 1 }
+    const night = await bench(t, honest, { ...ROUTES, plannerRoute: { backend, model }, budget })
+    await night.server.close()
+    const { output } = await night.loop(['tick']).ended
+    await night.loop(['tick']).ended
+    const events = night.events()
+    const gates = events.filter((event) => event.route_gated).map((event) => event.route_gated.gate)
+    assert.match(JSON.stringify(gates), /until/i, `${output}\n${JSON.stringify(events)}`)
+    assert.ok(events.some((event) => event.attempt_returned), 'no attempt is charged')
+    assert.deepEqual(night.workers(), [])
+  })
+}
+
 /** What the provider answers, and what must become of the route that asked. */
 const error = (status, message, type = 'error') => ({
   status,
