@@ -258,7 +258,7 @@ pub(crate) fn merge_obstacle(view: &View<'_>, seen: &Observation) -> Option<Obst
 }
 
 fn merge(view: &View<'_>, seen: &Observation) -> Option<Decision> {
-    let mut ready = view.state.tasks.iter().filter_map(|task| match &task.stage {
+    let mut ready = view.state.tasks.open().filter_map(|task| match &task.stage {
         Stage::MergeReady(reviewed) => Some((task, reviewed)),
         _ => None,
     });
@@ -304,15 +304,14 @@ fn stuck_checkout(view: &View<'_>, seen: &Observation) -> Option<Decision> {
 }
 
 fn review(view: &View<'_>, seen: &Observation) -> Option<Decision> {
-    let waiting = view.state.tasks.iter().filter(|t| matches!(t.stage, Stage::AwaitingReview { .. }));
-    let mut waiting = waiting.into_iter();
+    let mut waiting = view.state.tasks.open().filter(|t| matches!(t.stage, Stage::AwaitingReview { .. }));
     waiting.find_map(|task| start_model(view, seen, Op::Review, Some(task)))
 }
 
 /// Commits without checks go straight on; the others are checked, which costs no worker slot.
 fn check(view: &View<'_>) -> Option<Decision> {
     let committed = |t: &&Task| matches!(t.stage, Stage::Committed { .. });
-    let task = view.state.tasks.iter().find(committed)?;
+    let task = view.state.tasks.open().find(committed)?;
     let Stage::Committed { head } = &task.stage else { return None };
     if view.policy.acceptance == Acceptance::Absent {
         let to = ResumeTo::AwaitingReview { head: head.clone() };
@@ -327,8 +326,8 @@ fn plan(view: &View<'_>, seen: &Observation) -> Option<Decision> {
     match &state.planning {
         Planning::Wanted { .. } => start_model(view, seen, Op::Plan, None),
         Planning::Idle => {
-            let replaced = state.tasks.iter().find(|t| matches!(t.stage, Stage::Replanning));
-            let fresh = !state.tasks.iter().any(Task::is_live);
+            let replaced = state.tasks.open().find(|t| matches!(t.stage, Stage::Replanning));
+            let fresh = state.tasks.open().len() == 0 && !state.tasks.iter().any(Task::is_live);
             if replaced.is_none() && !fresh {
                 return None;
             }
@@ -369,11 +368,11 @@ fn was_approved(view: &View<'_>, task: &Task) -> bool {
 /// Reworks first, then the tasks that most others wait for, then plan order.
 fn work_order(state: &LoopState) -> Vec<&Task> {
     let mut waited: crate::units::Map<&crate::ids::TaskId, usize> = crate::units::Map::new();
-    for task in state.tasks.iter().filter(|t| t.is_live() && !t.is_done()) {
+    for task in state.tasks.open() {
         task.depends_on.iter().for_each(|id| *waited.entry(id).or_default() += 1);
     }
     let idle = |t: &&Task| matches!(t.stage, Stage::Ready | Stage::Rework { .. });
-    let mut order: Vec<&Task> = state.tasks.iter().filter(idle).collect();
+    let mut order: Vec<&Task> = state.tasks.open().filter(idle).collect();
     order.sort_by_key(|t| {
         let fresh = matches!(t.stage, Stage::Ready);
         (fresh, core::cmp::Reverse(waited.get(&t.id).copied().unwrap_or(0)))
@@ -441,10 +440,8 @@ fn start_model(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>)
 
 /// Every live task is done: the goal is reached, whatever the caps say.
 fn complete(view: &View<'_>) -> Option<Decision> {
-    let mut live = view.state.tasks.iter().filter(|t| t.is_live()).peekable();
-    live.peek()?;
     let idle = matches!(view.state.planning, Planning::Idle) && view.state.leases.is_empty();
-    if !idle || !live.all(Task::is_done) {
+    if !idle || view.state.tasks.open().len() > 0 || !view.state.tasks.iter().any(Task::is_live) {
         return None;
     }
     let event = Event::GoalCompleted { at: view.now.wall };

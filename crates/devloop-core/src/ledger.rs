@@ -3,7 +3,8 @@
 
 use alloc::string::String;
 
-use crate::ids::{DispatchId, RouteKey, TaskId};
+use crate::entries::Entries;
+use crate::ids::{RouteKey, TaskId};
 use crate::state::Op;
 use crate::units::{Day, Map, Tokens, UsdMicros, total};
 
@@ -66,7 +67,8 @@ data! {
     #[derive(Default)]
     pub struct Ledger {
         /// By dispatch: this goal's entries and those of the current day.
-        pub entries: Map<DispatchId, Entry>,
+        #[cfg_attr(feature = "schema", schemars(with = "Map<crate::ids::DispatchId, Entry>"))]
+        pub entries: Entries,
         /// By the foreign id they named, at most 1,000.
         pub unattributed: Map<String, Unattributed>,
         /// Older goals.
@@ -164,29 +166,13 @@ impl Ledger {
     /// A lineage's sums.
     #[must_use]
     pub fn lineage(&self, lineage: &TaskId) -> Spend {
-        self.spend(|e| e.lineage.as_ref() == Some(lineage))
-    }
-
-    /// The sums of every lineage in one walk: what a decision asks for one task it asks for many.
-    #[must_use]
-    pub fn by_lineage(&self) -> Map<&TaskId, LineageSum> {
-        let mut sums: Map<&TaskId, LineageSum> = Map::new();
-        for entry in self.entries.values() {
-            let Some(lineage) = &entry.lineage else { continue };
-            let sum = sums.entry(lineage).or_default();
-            sum.spend.add(entry.certainty, entry.amount);
-            sum.tokens = sum.tokens.saturating_add(entry.tokens.total());
-        }
-        sums
+        self.entries.of_lineage(lineage).spend
     }
 
     /// A lineage's tokens, saturating.
     #[must_use]
     pub fn lineage_tokens(&self, lineage: &TaskId) -> u64 {
-        self.entries
-            .values()
-            .filter(|e| e.lineage.as_ref() == Some(lineage))
-            .fold(0u64, |sum, e| sum.saturating_add(e.tokens.total()))
+        self.entries.of_lineage(lineage).tokens
     }
 
     /// The 90th percentile of what a route's dispatches were measured at; none before five of them.

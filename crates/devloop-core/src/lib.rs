@@ -31,6 +31,7 @@ pub mod decide;
 pub mod diagnose;
 mod draft;
 pub mod effect;
+pub mod entries;
 pub mod event;
 pub mod hold;
 pub mod ids;

@@ -32,7 +32,7 @@ fn braces_close(glob: &str) -> bool {
 /// The part of a glob before its first wildcard.
 fn literal_prefix(glob: &str) -> &str {
     let glob = glob.strip_prefix("./").unwrap_or(glob);
-    let end = glob.bytes().position(|b| matches!(b, b'*' | b'?' | b'[' | b'{')).unwrap_or(glob.len());
+    let end = glob.bytes().position(is_wild).unwrap_or(glob.len());
     &glob[..end]
 }
 
@@ -40,13 +40,27 @@ fn literal_prefix(glob: &str) -> &str {
 /// folded: file systems that fold it exist.
 #[must_use]
 pub fn overlap(a: &str, b: &str) -> bool {
-    let (a, b) = (literal_prefix(a), literal_prefix(b));
-    // Nearly all paths are ASCII, and every ready task is held against every occupied one: no copies there.
-    if a.is_ascii() && b.is_ascii() {
-        return a.bytes().zip(b.bytes()).all(|(x, y)| x.eq_ignore_ascii_case(&y));
+    // Every ready task is held against every occupied one, and nearly all of them part within a few bytes:
+    // what comes after is not looked at. Letters outside ASCII are folded in copies.
+    let of_glob = |glob: &str| glob.strip_prefix("./").map_or(0, |_| 2);
+    let rest = a.as_bytes()[of_glob(a)..].iter().zip(&b.as_bytes()[of_glob(b)..]);
+    for (x, y) in rest {
+        if !x.is_ascii() || !y.is_ascii() {
+            let (a, b) = (literal_prefix(a).to_lowercase(), literal_prefix(b).to_lowercase());
+            return a.starts_with(&b) || b.starts_with(&a);
+        }
+        if is_wild(*x) || is_wild(*y) {
+            return true;
+        }
+        if !x.eq_ignore_ascii_case(y) {
+            return false;
+        }
     }
-    let (a, b) = (a.to_lowercase(), b.to_lowercase());
-    a.starts_with(&b) || b.starts_with(&a)
+    true
+}
+
+fn is_wild(b: u8) -> bool {
+    matches!(b, b'*' | b'?' | b'[' | b'{')
 }
 
 /// Whether any glob of one list could meet any of the other.

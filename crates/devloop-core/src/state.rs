@@ -404,7 +404,7 @@ impl LoopState {
     #[must_use]
     pub fn open_holds(&self) -> Vec<(Subject, &Hold)> {
         let own = self.holds.iter().map(|h| (h.subject.clone(), &h.hold));
-        let tasks = self.tasks.iter().filter_map(|t| t.hold().map(|h| (Subject::Task(t.id.clone()), h)));
+        let tasks = self.tasks.open().filter_map(|t| t.hold().map(|h| (Subject::Task(t.id.clone()), h)));
         let mut all: Vec<_> = own.chain(tasks).collect();
         all.sort_by_key(|(_, hold)| hold.acknowledged.is_some());
         all
@@ -422,7 +422,7 @@ impl LoopState {
     #[must_use]
     pub fn looks_at_checkout(&self) -> bool {
         let ready = |task: &Task| matches!(task.stage, crate::task::Stage::MergeReady(_));
-        self.has_hold(&Subject::Target, HoldKind::NoProgress) || self.tasks.iter().any(ready)
+        self.has_hold(&Subject::Target, HoldKind::NoProgress) || self.tasks.open().any(ready)
     }
 
     /// Model dispatches under lease: what takes worker slots.

@@ -213,6 +213,12 @@ impl Task {
         matches!(self.stage, Stage::Done(_))
     }
 
+    /// Neither done nor dropped.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.is_live() && !self.is_done()
+    }
+
     /// The dispatch that has this task's lease, if its stage names one.
     #[must_use]
     pub fn dispatch(&self) -> Option<DispatchId> {

@@ -1,6 +1,8 @@
-//! The tasks of a goal: an ordered list that also finds by id. It owns that the two never disagree.
+//! The tasks of a goal: an ordered list that finds by id and knows which tasks are open. It owns that the
+//! three never disagree.
 
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 use crate::ids::TaskId;
 use crate::task::Task;
@@ -14,6 +16,8 @@ pub struct Tasks {
     list: Vec<Task>,
     /// Places in `list`, ordered by the ids that stand there.
     by_id: Vec<usize>,
+    /// Places in `list` of the open tasks, ascending. A decision looks at these alone, over and over.
+    open: Vec<usize>,
 }
 
 #[cfg(feature = "serde")]
@@ -42,7 +46,46 @@ impl TryFrom<Vec<Task>> for Tasks {
         // The first in plan order that repeats an earlier one; equal ids stand in plan order.
         match twice.map(|pair| pair[1]).min() {
             Some(at) => Err(DuplicateTask(list[at].id.clone())),
-            None => Ok(Tasks { list, by_id }),
+            None => {
+                let open = open_of(&list);
+                Ok(Tasks { list, by_id, open })
+            }
+        }
+    }
+}
+
+/// The places of the open tasks.
+fn open_of(list: &[Task]) -> Vec<usize> {
+    list.iter().enumerate().filter_map(|(at, task)| task.is_open().then_some(at)).collect()
+}
+
+/// One task while it is changed: when it is let go, the list of open tasks follows.
+#[derive(Debug)]
+pub(crate) struct Changing<'a> {
+    tasks: &'a mut Tasks,
+    at: usize,
+}
+
+impl Deref for Changing<'_> {
+    type Target = Task;
+    fn deref(&self) -> &Task {
+        &self.tasks.list[self.at]
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Task {
+        &mut self.tasks.list[self.at]
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let is_open = self.is_open();
+        match self.tasks.open.binary_search(&self.at) {
+            Err(place) if is_open => self.tasks.open.insert(place, self.at),
+            Ok(place) if !is_open => drop(self.tasks.open.remove(place)),
+            Ok(_) | Err(_) => {}
         }
     }
 }
@@ -63,6 +106,9 @@ impl Tasks {
             Ok(_) => Err(DuplicateTask(task.id)),
             Err(place) => {
                 self.by_id.insert(place, self.list.len());
+                if task.is_open() {
+                    self.open.push(self.list.len());
+                }
                 self.list.push(task);
                 Ok(())
             }
@@ -78,16 +124,21 @@ impl Tasks {
         self.find(id).ok().map(|at| &self.list[at])
     }
     /// The task of that name, to be changed. Its id must stay.
-    pub(crate) fn get_mut(&mut self, id: &TaskId) -> Option<&mut Task> {
-        self.find(id).ok().map(|at| &mut self.list[at])
+    pub(crate) fn get_mut(&mut self, id: &TaskId) -> Option<Changing<'_>> {
+        self.find(id).ok().map(|at| Changing { tasks: self, at })
     }
     /// All tasks in plan order.
     pub fn iter(&self) -> core::slice::Iter<'_, Task> {
         self.list.iter()
     }
-    /// All tasks in plan order, to be changed. Their ids must stay.
-    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Task> {
-        self.list.iter_mut()
+    /// The open tasks in plan order: neither done nor dropped.
+    pub fn open(&self) -> impl ExactSizeIterator<Item = &Task> {
+        self.open.iter().map(|at| &self.list[*at])
+    }
+    /// Changes any of the tasks, in plan order. Their ids must stay.
+    pub(crate) fn change_all(&mut self, change: impl FnMut(&mut Task)) {
+        self.list.iter_mut().for_each(change);
+        self.open = open_of(&self.list);
     }
     /// How many.
     #[must_use]

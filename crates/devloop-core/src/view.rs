@@ -24,7 +24,6 @@ pub(crate) struct View<'a> {
     /// Model dispatches under lease.
     pub(crate) slots_used: u32,
     occupying: OnceCell<Vec<&'a Task>>,
-    lineages: OnceCell<Map<&'a TaskId, LineageSum>>,
     caps: OnceCell<Vec<Cap>>,
     today: OnceCell<Spend>,
     /// What moves a task that others wait for, as far as it was found out.
@@ -40,7 +39,6 @@ impl<'a> View<'a> {
             now: stamp.now(state),
             slots_used: state.slots_used(),
             occupying: OnceCell::new(),
-            lineages: OnceCell::new(),
             caps: OnceCell::new(),
             today: OnceCell::new(),
             wakers: RefCell::default(),
@@ -49,13 +47,12 @@ impl<'a> View<'a> {
 
     /// The tasks whose paths are taken, in plan order.
     pub(crate) fn occupying(&self) -> &[&'a Task] {
-        self.occupying.get_or_init(|| self.state.tasks.iter().filter(|task| task.occupies_paths()).collect())
+        self.occupying.get_or_init(|| self.state.tasks.open().filter(|task| task.occupies_paths()).collect())
     }
 
     /// What the lineage cost so far.
     pub(crate) fn lineage(&self, lineage: &TaskId) -> LineageSum {
-        let sums = self.lineages.get_or_init(|| self.state.ledger.by_lineage());
-        sums.get(lineage).copied().unwrap_or_default()
+        self.state.ledger.entries.of_lineage(lineage)
     }
 
     /// The caps that hold for everything.

@@ -27,7 +27,7 @@ pub fn obstacles(state: &LoopState, policy: &Policy, seen: &Observation) -> Vec<
 
 fn all(view: &View<'_>, seen: &Observation) -> Vec<(Subject, Obstacle)> {
     let planning = planning_obstacle(view, seen).map(|o| (Subject::Planning, o));
-    let tasks = view.state.tasks.iter();
+    let tasks = view.state.tasks.open();
     let tasks = tasks.filter_map(|t| obstacle(view, seen, t).map(|o| (Subject::Task(t.id.clone()), o)));
     planning.into_iter().chain(tasks).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{Folded, misfit};
 use crate::event::Event;
-use crate::hold::{Hold, HoldKey, Subject};
+use crate::hold::{Acknowledged, Hold, HoldKey, Subject};
 use crate::state::{LoopHold, LoopState, Planning};
 use crate::task::Stage;
 use crate::units::ActiveMs;
@@ -10,7 +10,7 @@ use crate::units::ActiveMs;
 pub(super) fn hold(state: &mut LoopState, event: &Event) -> Folded {
     match event {
         Event::HoldOpened { subject: Subject::Task(id), hold, resume_to } => {
-            let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+            let Some(mut task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
             let resume_to = resume_to.clone().unwrap_or_else(|| task.resume_point());
             task.stage = Stage::Held { resume_to, hold: hold.clone() };
             Ok(())
@@ -32,35 +32,34 @@ pub(super) fn hold(state: &mut LoopState, event: &Event) -> Folded {
         }
         Event::HoldLifted { key, at } => lift(state, key, *at),
         Event::HoldAcknowledged { key, by, at } => {
-            let said = crate::hold::Acknowledged { by: by.clone(), at: *at };
-            match hold_mut(state, key) {
-                Some(hold) => hold.acknowledged = Some(said),
-                None => return misfit("no hold", key),
-            }
-            Ok(())
+            let said = Acknowledged { by: by.clone(), at: *at };
+            if acknowledge(state, key, said) { Ok(()) } else { misfit("no hold", key) }
         }
         _ => Ok(()),
     }
 }
 
-fn hold_mut<'a>(state: &'a mut LoopState, key: &HoldKey) -> Option<&'a mut Hold> {
+/// Whether there is a hold of that name, which is acknowledged now.
+fn acknowledge(state: &mut LoopState, key: &HoldKey, said: Acknowledged) -> bool {
+    let note = |hold: &mut Hold| hold.acknowledged = Some(said);
     match &key.subject {
-        Subject::Task(id) => match &mut state.tasks.get_mut(id)?.stage {
-            Stage::Held { hold, .. } if hold.kind == key.kind => Some(hold),
-            _ => None,
+        Subject::Task(id) => match state.tasks.get_mut(id).as_mut().map(|task| &mut task.stage) {
+            Some(Stage::Held { hold, .. }) if hold.kind == key.kind => note(hold),
+            _ => return false,
         },
-        subject => {
-            let found = state.holds.iter_mut().find(|h| h.subject == *subject && h.hold.kind == key.kind);
-            found.map(|h| &mut h.hold)
-        }
+        subject => match state.holds.iter_mut().find(|h| h.subject == *subject && h.hold.kind == key.kind) {
+            Some(open) => note(&mut open.hold),
+            None => return false,
+        },
     }
+    true
 }
 
 fn lift(state: &mut LoopState, key: &HoldKey, at: ActiveMs) -> Folded {
     state.progress_at = at;
     match &key.subject {
         Subject::Task(id) => {
-            let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+            let Some(mut task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
             let Stage::Held { resume_to, .. } = &task.stage else { return misfit("no hold", key) };
             task.stage = resume_to.clone().into();
         }

@@ -59,8 +59,8 @@ fn take(state: &mut LoopState, dispatch: DispatchId, lease: &Lease) -> Folded {
     state.progress_at = lease.started_at;
     let lineage = match &lease.subject {
         Subject::Task(id) => {
-            let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
-            start(task, dispatch, lease)?;
+            let Some(mut task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+            start(&mut task, dispatch, lease)?;
             Some(task.lineage.clone())
         }
         Subject::Planning => {
@@ -187,7 +187,7 @@ fn give_back(
     }
     match &lease.subject {
         Subject::Task(id) => {
-            let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+            let Some(mut task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
             let counters = &mut task.counters;
             match lease.op {
                 Op::Work => counters.attempts = counters.attempts.saturating_sub(1),

@@ -211,8 +211,11 @@ fn goal(state: &mut LoopState, event: &Event) {
             let begun = |task: &Task| {
                 task.dispatch().and_then(|d| leases.get(&d)).is_some_and(|lease| !lease.op.is_model())
             };
-            let open = tasks.iter_mut().filter(|t| t.is_live() && !t.is_done() && !begun(t));
-            open.for_each(|t| t.stage = Stage::Replanning);
+            tasks.change_all(|task| {
+                if task.is_open() && !begun(task) {
+                    task.stage = Stage::Replanning;
+                }
+            });
         }
         Event::GoalCompleted { at } => state.phase = Phase::Complete { at: *at },
         Event::GoalArchived => archive(state),

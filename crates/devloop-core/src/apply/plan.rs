@@ -30,13 +30,13 @@ pub(super) fn planning(state: &mut LoopState, event: &Event) -> Folded {
                     open.map(|t| t.id.clone()).collect()
                 }
             };
-            for task in state.tasks.iter_mut() {
+            state.tasks.change_all(|task| {
                 if replaced.contains(&task.id) {
                     task.stage = Stage::Dropped { replaced_by: ids.clone() };
                 } else if replaces.is_some() {
                     rewrite(&mut task.depends_on, &replaced, &ids);
                 }
-            }
+            });
             for task in tasks {
                 if state.tasks.push(task.clone()).is_err() {
                     return misfit("task id used twice:", &task.id);
@@ -59,7 +59,8 @@ fn rewrite(depends_on: &mut Vec<TaskId>, replaced: &[TaskId], by: &[TaskId]) {
 }
 
 pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> Folded {
-    let Some(task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+    let Some(mut task) = state.tasks.get_mut(id) else { return misfit("no task", id) };
+    let task = &mut *task;
     match event {
         Event::WorkCommitted { head, implementer, .. } => {
             task.implementers.insert(implementer.clone());

@@ -45,7 +45,7 @@ fn good() -> LoopState {
     with_hold(state, Subject::Route(key), hold(HoldKind::RouteClosed))
 }
 
-fn edit<'a>(state: &'a mut LoopState, id: &str) -> &'a mut Task {
+fn edit<'a>(state: &'a mut LoopState, id: &str) -> impl core::ops::DerefMut<Target = Task> + use<'a> {
     state.tasks.get_mut(&task_id(id)).expect(id)
 }
 

@@ -280,6 +280,14 @@ fn at_the_top(mut state: LoopState) -> LoopState {
     state
 }
 
+/// The same state as a document would give it.
+pub fn opened_anew(state: &LoopState) -> LoopState {
+    let mut anew = state.clone();
+    anew.tasks = Vec::from(anew.tasks).try_into().expect("ids are used once");
+    anew.ledger.entries = anew.ledger.entries.into_iter().collect();
+    anew
+}
+
 proptest! {
     #![proptest_config(super::cases(768))]
 
@@ -296,7 +304,10 @@ proptest! {
             let all = events(seed);
             let event = all.iter().find(|event| place_of(event) == at).expect("one of every variant");
             let mut tried = state.clone();
-            match apply(&mut tried, event) {
+            let folded = apply(&mut tried, event);
+            // What is kept beside tasks and entries is what they would be opened with, on a misfit too.
+            prop_assert_eq!(&opened_anew(&tried), &tried);
+            match folded {
                 Ok(()) => state = tried,
                 Err(refused) => prop_assert!(!refused.what.is_empty()),
             }

@@ -72,6 +72,7 @@ impl Night {
         done_only_by_a_merge_or_an_accept(&before, &after, &decision);
         reviewers_differ(&self.scene, &before, &decision);
         caps_hold(&self.scene, &after, &decision);
+        assert_eq!(super::fold::opened_anew(&after), after, "what is kept beside tasks and entries");
         self.scene.state = after;
         decision
     }

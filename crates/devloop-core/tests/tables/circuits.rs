@@ -2,7 +2,7 @@
 
 use devloop_core::circuit::{Circuit, TABLE};
 use devloop_core::ids::TaskId;
-use devloop_core::ledger::Certainty;
+use devloop_core::ledger::{Certainty, Entry};
 use devloop_core::policy::{Backend, Policy};
 use devloop_core::state::{LoopState, Op};
 use devloop_core::task::{Repeats, Stage, Task};
@@ -55,9 +55,9 @@ fn spend(state: &mut LoopState, amount: u64) {
     for entry in state.ledger.entries.values_mut() {
         entry.amount = UsdMicros(0);
     }
-    if let Some(entry) = state.ledger.entries.values_mut().next() {
-        entry.amount = UsdMicros(amount);
-        entry.lineage = TaskId::parse("a").ok();
+    if let Some((dispatch, entry)) = state.ledger.entries.iter().next().map(|(d, e)| (*d, e.clone())) {
+        let lineage = TaskId::parse("a").ok();
+        state.ledger.entries.insert(dispatch, Entry { amount: UsdMicros(amount), lineage, ..entry });
     }
 }
 
