@@ -128,6 +128,10 @@ fn a_goal_broken_beside_a_running_loop_is_asked_about() {
     let root = bench.sample("sample", 600_000);
     let mut running = Loop::start(&bench, &root);
     running.until("plan      the goal");
+    // The planner has its prompt once its run is recorded; a goal that breaks before refuses the dispatch.
+    while !root.join(".devloop/runs/d1.json").exists() {
+        std::thread::yield_now();
+    }
     let goal = root.join(".devloop/GOAL.md");
     let text = fs::read(&goal).unwrap();
     for (says, breaks) in BROKEN_GOALS {
@@ -141,7 +145,8 @@ fn a_goal_broken_beside_a_running_loop_is_asked_about() {
         let answered = bench.sh(question["answers"][0]["command"].as_str().unwrap());
         assert!(answered.out.contains("was answered with retry"), "{answered:?}");
         for verb in ["status", "cost", "pause"] {
-            assert_eq!(bench.verb(verb, &root).code, 0, "{verb} works beside it");
+            let ran = bench.verb(verb, &root);
+            assert_eq!(ran.code, 0, "{says}: {verb} works beside it: {ran:?}");
         }
         // It is accepted, and says that it does not help yet.
         let resumed = bench.verb("resume", &root);
