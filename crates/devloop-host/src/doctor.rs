@@ -8,13 +8,14 @@ mod repair;
 use std::path::{Path, PathBuf};
 
 use devloop_core::state::LoopState;
-use devloop_wire::config_doc::{self, Config};
+use devloop_wire::config_doc::{self, Config, SandboxMode};
 use serde::Serialize;
 
 use crate::backend::{self, Surroundings};
 use crate::error::HostError;
 use crate::files;
 use crate::git::{Git, Repo};
+use crate::process::confine;
 use crate::session::Session;
 use crate::settings;
 use crate::store::wire_format::WireLines;
@@ -190,6 +191,24 @@ fn is_run(armed: &Armed, user: Option<&UserFolder>) -> bool {
     owner.is_some_and(|owner| !owner.released && owner.identity().is_alive() == Some(true))
 }
 
+/// Whether what a worker touches is held by the kernel.
+fn look_at_sandbox(mode: SandboxMode) -> Finding {
+    let free = "workers can read and write whatever you can";
+    match (mode, confine::is_available()) {
+        (SandboxMode::Off, _) => Finding::note("sandbox", format!("sandbox is off: {free}")),
+        (_, true) => {
+            Finding::well("sandbox", "Landlock holds every worker to its worktree and its own folders")
+        }
+        (SandboxMode::Auto, false) => {
+            Finding::note("sandbox", format!("this kernel has no Landlock (version 3): {free}"))
+        }
+        (SandboxMode::Landlock, false) => Finding::problem(
+            "sandbox",
+            "sandbox is landlock, and this kernel has none (version 3): no worker is started",
+        ),
+    }
+}
+
 fn look_at_config(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Finding>) -> Option<Config> {
     let path = armed.config();
     if files::stamp(&path).is_none() {
@@ -220,6 +239,7 @@ fn look_at_config(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Find
     }
     let problems = backend::problems(&config, &Surroundings::of_process());
     found.extend(problems.iter().map(|text| Finding::problem("backend", text.clone()).at(&path)));
+    found.push(look_at_sandbox(config.sandbox.mode));
     let missed = backend::agents_missed(&config).filter(|_| !is_run(armed, user));
     let well = config.warnings.is_empty() && problems.is_empty() && missed.is_none();
     let missed = missed.map(|text| Finding::problem("backend", text).at(&path));

@@ -19,8 +19,6 @@ use crate::git::{GitError, Repo, inspect, status};
 use crate::process::tree;
 use crate::store::{self, Armed, Disk, Identity, small};
 
-/// The largest parked report or run record that is read, in bytes.
-const SMALL_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// How many changed paths of the checkout are named.
 const DIRTY_NAMES: usize = 10;
 
@@ -158,7 +156,7 @@ impl Observer<'_> {
     }
 
     fn reports(&self) -> Result<Vec<Report>, HostError> {
-        let parked = small::parked_reports(self.disk, self.armed, SMALL_FILE_BYTES)?;
+        let parked = small::parked_reports(self.disk, self.armed)?;
         // A report that cannot be read is left where it is: its dispatch ends as an orphan, and doctor names
         // the file.
         Ok(parked.into_iter().filter_map(|(_, bytes)| serde_json::from_slice(&bytes).ok()).collect())
@@ -267,6 +265,25 @@ mod tests {
         std::fs::write(&lock, "").unwrap();
         assert!(matches!(look(), Checkout::Busy { .. }));
         std::fs::remove_file(&lock).unwrap();
+        // A merge of a person that stopped at a conflict.
+        let write = |name: &str, text: &str| std::fs::write(root.join(name), text).unwrap();
+        let call = |args: &[&str]| {
+            let who = ["-c", "user.name=Ada", "-c", "user.email=ada@localhost"];
+            repo.call(who.into_iter().chain(args.iter().copied())).run().unwrap()
+        };
+        let whole = std::fs::read(root.join("README.md")).unwrap();
+        call(&["checkout", "--quiet", "-b", "theirs"]);
+        write("README.md", "theirs\n");
+        call(&["commit", "--quiet", "-am", "theirs"]);
+        call(&["checkout", "--quiet", demo::BRANCH]);
+        write("README.md", "ours\n");
+        call(&["commit", "--quiet", "-am", "ours"]);
+        assert_ne!(call(&["merge", "theirs"]).code, Some(0));
+        assert_eq!(look(), Checkout::Busy { what: "merge".into() });
+        call(&["merge", "--abort"]);
+        assert_eq!(look(), Checkout::Free);
+        std::fs::write(root.join("README.md"), whole).unwrap();
+        call(&["commit", "--quiet", "-am", "as it was"]);
         // The target moves to another work tree; what stands in the first one is in nobody's way then.
         repo.call(["checkout", "--quiet", "-b", "mine"]).ok().unwrap();
         let other = dir.path().join("other");

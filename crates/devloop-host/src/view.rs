@@ -243,7 +243,7 @@ pub fn make(source: &Source<'_>) -> View {
         goal: state.goal.number,
         target: state.target.branch.as_ref().map(ToString::to_string),
         reason: source.last.map(|(key, _)| key.to_string()),
-        sentence: source.last.map(|(_, sentence)| sentence.to_string()).unwrap_or_default(),
+        sentence: sentence(source.last, &keeps),
         tasks: state.tasks.iter().map(|task| task_view(source, task, &keeps)).collect(),
         running: running(state),
         money: Money {
@@ -253,6 +253,18 @@ pub fn make(source: &Source<'_>) -> View {
         },
         caps: loop_caps(state, &source.policy.limits, source.instance).iter().map(cap_view).collect(),
         questions: questions.iter().map(|question| question_view(source.root, question)).collect(),
+    }
+}
+
+/// The sentence of the reason; no task says yet what planning waits for.
+fn sentence(last: Option<(&str, &str)>, keeps: &[(Subject, Obstacle)]) -> String {
+    let Some((key, said)) = last else { return String::new() };
+    let planning = keeps.iter().find(|(subject, _)| *subject == Subject::Planning);
+    match planning.filter(|(_, what)| !matches!(what, Obstacle::Noop { .. } | Obstacle::Hold(_))) {
+        Some((_, what)) if key.starts_with("wait_") => {
+            format!("{said} Planning waits for {}.", obstacle_sentence(what))
+        }
+        _ => said.to_owned(),
     }
 }
 

@@ -18,3 +18,5 @@ mod ground;
 mod merges;
 #[path = "effects/recovery.rs"]
 mod recovery;
+#[path = "effects/sandbox.rs"]
+mod sandbox;

@@ -8,6 +8,8 @@ mod arming;
 mod commits;
 #[path = "git/fixture.rs"]
 mod fixture;
+#[path = "git/hardened.rs"]
+mod hardened;
 #[path = "git/merges.rs"]
 mod merges;
 #[path = "git/scope.rs"]

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::thread;
 
 use devloop_host::process::{
-    CancelToken, ChildEnv, Exit, Running, Sink, SpawnError, Spec, StopPlan, run_short, spawn, tree,
+    CancelToken, ChildEnv, Confinement, Exit, Running, Sink, SpawnError, Spec, StopPlan, confine, run_short,
+    spawn, tree,
 };
 
 fn spec(dir: &Path, script: &str) -> Spec {
@@ -20,6 +21,7 @@ fn spec(dir: &Path, script: &str) -> Spec {
         stderr: Sink::Memory { head_bytes: 1 << 20, tail_bytes: 0 },
         deadline_ms: Some(60_000),
         stop: StopPlan { interrupt_ms: 100, terminate_ms: 100 },
+        confine: None,
         marker: Some(format!("test-{}-{}", std::process::id(), dir.file_name().unwrap().to_string_lossy())),
     }
 }
@@ -179,4 +181,60 @@ fn a_child_that_never_reads_its_input_is_no_failure() {
     let mut deaf = spec(dir.path(), "exit 0");
     deaf.stdin = Some(vec![b'x'; 1 << 20]);
     assert!(spawn(&deaf).unwrap().wait(&CancelToken::new()).success());
+}
+
+/// A worker that reaches for a key and for other people's files: the kernel refuses, whatever it is told.
+#[test]
+fn a_confined_child_touches_its_own_folders_and_nothing_else() {
+    if !confine::is_available() {
+        eprintln!("skipped: this kernel has no Landlock of version 3");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().canonicalize().unwrap().join(name);
+    for name in ["work", "own", "tools", "home"] {
+        std::fs::create_dir(place(name)).unwrap();
+    }
+    std::fs::write(place("home/id_ed25519"), "secret").unwrap();
+    std::fs::write(place("tools/data"), "data").unwrap();
+    std::fs::hard_link(place("home/id_ed25519"), place("own/linked")).unwrap();
+    let script = "
+        echo in > file && mkdir sub && mv file sub/file && echo own > ../own/note || echo 'own folders fail'
+        cat ../tools/data || echo 'tools fail'
+        ls / >/dev/null 2>&1 && echo 'listed the root'
+        cat ../home/id_ed25519 2>/dev/null && echo 'read the key'
+        ln -s ../home/id_ed25519 key && cat key 2>/dev/null && echo 'read the key by a link'
+        seen=$(tr -d '\\0' 2>/dev/null </proc/$PPID/environ)
+        [ \"$(id -u)\" = 0 ] || [ -z \"$seen\" ] || echo 'read the environment of the loop'
+        (: > ../home/id_ed25519) 2>/dev/null && echo 'emptied the key'
+        echo x 2>/dev/null > ../tools/data && echo 'wrote to the tools'
+        echo x 2>/dev/null > ../home/new && echo 'made a file'
+        mv sub/file ../home/moved 2>/dev/null && echo 'moved a file out'
+        rm -f ../home/id_ed25519 2>/dev/null; rmdir ../tools 2>/dev/null
+        (setsid sh -c 'cat ../home/id_ed25519') 2>/dev/null && echo 'a session of its own got out'
+        kill -0 $PPID 2>/dev/null && echo 'may signal the loop'
+        echo end";
+    let mut confined = spec(&place("work"), script);
+    confined.confine =
+        Some(Confinement { read: vec![place("tools")], write: vec![place("work"), place("own")] });
+    let exit = spawn(&confined).unwrap().wait(&CancelToken::new());
+    let said = exit.stdout.text().replace("may signal the loop\n", "");
+    // A kernel before version 6 of Landlock lets signals out.
+    assert_eq!(said, "dataend\n", "{}", exit.stderr.text());
+    assert_eq!(std::fs::read_to_string(place("home/id_ed25519")).unwrap(), "secret");
+    assert!(!place("home/new").exists() && !place("home/moved").exists() && place("tools").exists());
+    // This process itself is as free as before.
+    std::fs::write(place("home/new"), "free").unwrap();
+}
+
+/// A crash of a child writes no core file, confined or not.
+#[test]
+fn no_child_leaves_the_memory_of_a_crash() {
+    let dir = tempfile::tempdir().unwrap();
+    // It is given its input after it was limited.
+    let mut crash = spec(dir.path(), "read x; ulimit -c; kill -SEGV $$");
+    crash.stdin = Some(b"go\n".to_vec());
+    let exit = spawn(&crash).unwrap().wait(&CancelToken::new());
+    assert_eq!((exit.stdout.text().as_str(), exit.signal), ("0\n", Some(11)));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

@@ -36,6 +36,9 @@ pub const KEYS: &[&str] = &[
     "protectedPaths",
     "modeChanges",
     "maxBinaryBytes",
+    "sandbox",
+    "sandboxRead",
+    "sandboxWrite",
     "highRisk",
     "postMerge",
     "trunks",
@@ -128,6 +131,28 @@ pub struct AdapterConfig {
     pub env: Vec<String>,
 }
 
+/// Whether the operating system confines what a run may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxMode {
+    /// It may touch what the user may.
+    Off,
+    /// Confined where the machine can, not where it cannot.
+    Auto,
+    /// Confined by Landlock; where that is missing, nothing runs.
+    Landlock,
+}
+
+/// The confinement of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Whether.
+    pub mode: SandboxMode,
+    /// Absolute paths, or such that begin with `~/`, that a run may read and start programs of.
+    pub read: Vec<String>,
+    /// The same that it may also write.
+    pub write: Vec<String>,
+}
+
 /// A configuration that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -162,6 +187,8 @@ pub struct Config {
     pub mode_changes: Vec<String>,
     /// The largest file that is no text and that a task may add or change, in bytes.
     pub binary_max_bytes: u64,
+    /// Whether runs are confined, and what they may touch besides their own folders.
+    pub sandbox: Sandbox,
     /// When a person approves high risk.
     pub high_risk: HighRisk,
     /// Whether a merge is verified after it too.

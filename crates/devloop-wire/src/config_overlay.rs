@@ -18,7 +18,7 @@ use crate::tree::Node;
 pub const DOCUMENT: &str = "policy.json";
 
 /// Keys of a configuration that decide nothing: a whole configuration may be laid over, so they are no fault.
-const WITHOUT_EFFECT: [&str; 12] = [
+const WITHOUT_EFFECT: [&str; 15] = [
     "root",
     "enabled",
     "tickIntervalMs",
@@ -26,6 +26,9 @@ const WITHOUT_EFFECT: [&str; 12] = [
     "protectedPaths",
     "modeChanges",
     "maxBinaryBytes",
+    "sandbox",
+    "sandboxRead",
+    "sandboxWrite",
     "command",
     "acp",
     "forge",

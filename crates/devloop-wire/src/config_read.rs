@@ -6,7 +6,7 @@ use devloop_core::policy::{HighRisk, Independence, Limits, PostMerge, ReviewPoli
 use devloop_core::units::{MAX_NUMBER, UsdMicros};
 
 use crate::config_adapters;
-use crate::config_doc::{Config, ConfigFault, KEYS, Weight};
+use crate::config_doc::{Config, ConfigFault, KEYS, Sandbox, SandboxMode, Weight};
 use crate::config_fields::{Faults, Fields};
 use crate::config_judge;
 use crate::config_routes;
@@ -71,6 +71,11 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
         protected_paths: globs(&mut faults, &top, "protectedPaths"),
         mode_changes: globs(&mut faults, &top, "modeChanges"),
         binary_max_bytes: faults.number(&top, "maxBinaryBytes", (0, MAX_NUMBER), 1024 * 1024),
+        sandbox: Sandbox {
+            mode: faults.word(&top, "sandbox", SANDBOX).unwrap_or(SandboxMode::Off),
+            read: places(&mut faults, &top, "sandboxRead"),
+            write: places(&mut faults, &top, "sandboxWrite"),
+        },
         high_risk: faults.word(&top, "highRisk", HIGH_RISK).unwrap_or(HighRisk::HoldBeforeMerge),
         post_merge: faults.word(&top, "postMerge", POST_MERGE).unwrap_or(PostMerge::Never),
         trunks: trunks(&mut faults, &top),
@@ -86,6 +91,8 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
 
 const HIGH_RISK: &[(&str, HighRisk)] =
     &[("hold_before_merge", HighRisk::HoldBeforeMerge), ("hold_before_work", HighRisk::HoldBeforeWork)];
+const SANDBOX: &[(&str, SandboxMode)] =
+    &[("off", SandboxMode::Off), ("auto", SandboxMode::Auto), ("landlock", SandboxMode::Landlock)];
 const POST_MERGE: &[(&str, PostMerge)] = &[("never", PostMerge::Never), ("always", PostMerge::Always)];
 const INDEPENDENCE: &[(&str, Independence)] =
     &[("model", Independence::Model), ("vendor", Independence::Vendor)];
@@ -173,6 +180,15 @@ pub(crate) fn argv(faults: &mut Faults, node: &Node, path: &str) -> Vec<String> 
 
 fn globs(faults: &mut Faults, top: &Fields<'_>, key: &str) -> Vec<String> {
     faults.texts(top, key, |glob| pattern_fault(glob).map(|rule| format!("must be {rule}")))
+}
+
+/// Places outside the project: absolute, or below the user's home.
+fn places(faults: &mut Faults, top: &Fields<'_>, key: &str) -> Vec<String> {
+    faults.texts(top, key, |path| {
+        let is_place = path.starts_with('/') || path.starts_with("~/");
+        let fits = is_place && !path.contains('\0') && !path.split('/').any(|part| part == "..");
+        (!fits).then(|| "must be an absolute path, or one that begins with ~/, without ..".to_owned())
+    })
 }
 
 fn trunks(faults: &mut Faults, top: &Fields<'_>) -> Vec<Branch> {

@@ -198,6 +198,14 @@ enum ReviewerTier {
     NotLower,
 }
 
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+enum SandboxWord {
+    Off,
+    Auto,
+    Landlock,
+}
+
 /// What the loop may do and spend. Every key may be left out.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
@@ -239,6 +247,12 @@ pub(crate) struct ConfigShape {
     /// The largest file that is no text and that a task may add or change, in bytes; 1048576.
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     max_binary_bytes: Option<u64>,
+    /// Whether the operating system confines what a run may touch; `off`.
+    sandbox: Option<SandboxWord>,
+    /// What a confined run may read besides its own folders and the system's: absolute paths, or `~/…`.
+    sandbox_read: Option<Vec<String>>,
+    /// What it may also write.
+    sandbox_write: Option<Vec<String>>,
     /// When a person approves high risk; `hold_before_merge`.
     high_risk: Option<HighRisk>,
     /// Whether a merge is verified after it too; `never`.

@@ -4,7 +4,7 @@
 use devloop_core::policy::{Acceptance, Backend, HighRisk, Independence, Limits, PostMerge};
 use devloop_core::tier::Tier;
 use devloop_core::units::{Price, UsdMicros};
-use devloop_wire::config_doc::{self, AgentBackend, Config, Weight};
+use devloop_wire::config_doc::{self, AgentBackend, Config, Sandbox, SandboxMode, Weight};
 use devloop_wire::{budget_doc, policy_doc};
 
 fn parse(text: &str) -> Config {
@@ -84,6 +84,7 @@ fn the_new_keys_are_read() {
         "postMerge":"always","trunks":["stable"],
         "independence":"vendor","reviewerTier":"not_lower","protectedTests":["tests/**"],
         "protectedPaths":["ci/**"],"modeChanges":["bin/*"],"maxBinaryBytes":7,
+        "sandbox":"landlock","sandboxRead":["/opt/tools"],"sandboxWrite":["~/.cache"],
         "budget":{"maxCostUsdPerGoal":5,"maxCostUsdPerTask":1,"maxParallelPerProject":1,"maxRefreshes":4,
                   "maxReplans":5,"maxOrphans":6,"maxPlanAttempts":7,"maxPlanRefusals":8,"diskLowBytes":9},
         "maxCostUsdPerDayAllProjects":50}"#,
@@ -108,6 +109,12 @@ fn the_new_keys_are_read() {
     assert_eq!(config.limits.cost_goal, Some(UsdMicros(5_000_000)));
     assert_eq!(config.limits.cost_day_all_projects, UsdMicros(50_000_000));
     assert_eq!((config.limits.plan_refusals, config.limits.disk_low_bytes), (8, 9));
+    let sandbox = Sandbox {
+        mode: SandboxMode::Landlock,
+        read: vec!["/opt/tools".into()],
+        write: vec!["~/.cache".into()],
+    };
+    assert_eq!(config.sandbox, sandbox);
     assert_eq!((config.mode_changes.clone(), config.binary_max_bytes), (vec!["bin/*".to_owned()], 7));
     assert_eq!(config.adapter(Backend::Command).argv, ["agent", "--go"]);
 }
@@ -235,6 +242,9 @@ const REFUSALS: &[(&str, &str)] = &[
     (r#"{"acceptance":[["ok",1]]}"#, "acceptance[0][1]: must be a text, not a number"),
     (r#"{"protectedPaths":["../x"]}"#, "protectedPaths[0]: must be a relative glob"),
     (r#"{"modeChanges":["/x"]}"#, "modeChanges[0]: must be a relative glob"),
+    (r#"{"sandbox":"on"}"#, "sandbox: must be"),
+    (r#"{"sandboxRead":["tools"]}"#, "sandboxRead[0]: must be an absolute path"),
+    (r#"{"sandboxWrite":["~/../x"]}"#, "sandboxWrite[0]: must be an absolute path"),
     (r#"{"maxBinaryBytes":-1}"#, "maxBinaryBytes: must be"),
     (r#"{"trunks":["a..b"]}"#, "trunks[0]: must be a branch name"),
     (r#"{"highRisk":"never"}"#, "highRisk: must be one of hold_before_merge, hold_before_work"),

@@ -111,6 +111,7 @@ fn init(root: &Path) -> Result<(), HostError> {
         stderr: sink(),
         deadline_ms: Some(INIT_LIMIT_MS),
         stop: StopPlan::default(),
+        confine: None,
         marker: None,
     };
     let exit = process::spawn(&spec)?.wait(&CancelToken::new());

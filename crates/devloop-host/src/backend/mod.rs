@@ -12,6 +12,7 @@ mod dsh;
 mod fault;
 mod login;
 mod noop;
+mod redact;
 mod reset;
 mod runner;
 pub mod script;
@@ -33,7 +34,7 @@ use crate::effects::run_record::Role;
 use crate::files;
 use crate::git::Repo;
 use crate::process::tree::TreeRecord;
-use crate::process::{CancelToken, Deadline, Exit, Folders};
+use crate::process::{CancelToken, Confinement, Deadline, Exit, Folders};
 use crate::store::{Armed, Disk};
 
 use adapter::Adapter;
@@ -59,6 +60,8 @@ pub struct Run<'a> {
     pub base: &'a Oid,
     /// Private folders of the dispatch.
     pub folders: &'a Folders,
+    /// What the run may touch, when it is confined.
+    pub confine: Option<&'a Confinement>,
     /// Value of the marker variable: every process of the run carries it.
     pub marker: &'a str,
     /// When it must have ended, in awake time, and the same in milliseconds from its start.
@@ -261,9 +264,60 @@ fn problem(kind: Kind, config: &AdapterConfig, around: &Surroundings) -> Option<
 }
 
 fn is_program(name: &str, around: &Surroundings) -> bool {
-    if name.contains('/') {
-        return files::is_program(Path::new(name));
+    program_at(Path::new(name), around).is_some()
+}
+
+/// Where a program is: at a path of its own, or on the search path.
+fn program_at(name: &Path, around: &Surroundings) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return Some(name.to_path_buf()).filter(|path| files::is_program(path));
     }
     let paths = around.get("PATH").unwrap_or_default();
-    std::env::split_paths(paths).any(|folder| files::is_program(&folder.join(name)))
+    std::env::split_paths(paths).map(|folder| folder.join(name)).find(|path| files::is_program(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [&Adapter; 5] =
+        [&command::ADAPTER, &claude::ADAPTER, &codex::ADAPTER, &dsh::ADAPTER, &acp::ADAPTER];
+
+    fn words(adapter: &Adapter) -> Vec<&'static str> {
+        adapter.words.iter().flat_map(|words| words.1.iter().copied()).collect()
+    }
+
+    /// Rule 119: a prompt that begins with a dash is a prompt.
+    #[test]
+    fn a_prompt_is_never_read_as_an_option() {
+        for adapter in ALL {
+            let words = words(adapter);
+            match words.iter().position(|word| word.contains("{prompt}")) {
+                Some(at) => assert_eq!(words[at - 1], "--", "{}", adapter.name),
+                None => assert_ne!(adapter.prompt, adapter::Channel::Word, "{}", adapter.name),
+            }
+        }
+    }
+
+    /// Rule 131: no shell command is let through by a pattern, and no fence of a program is taken down.
+    #[test]
+    fn no_adapter_takes_down_a_fence_of_its_program() {
+        let bad =
+            ["dangerous", "bypass", "yolo", "full-access", "allowedtools", "allowed-tools", "(", "trust"];
+        for adapter in ALL {
+            for word in words(adapter).iter().map(|word| word.to_ascii_lowercase()) {
+                assert!(!bad.iter().any(|part| word.contains(part)), "{}: {word}", adapter.name);
+            }
+        }
+    }
+
+    /// Rule 139: what no route starts need not be installed.
+    #[test]
+    fn a_program_that_no_route_starts_is_not_asked_for() {
+        let nowhere = Surroundings::of([("PATH".into(), "/nowhere".into())]);
+        assert_eq!(problems(&Config::default(), &nowhere), [""; 0]);
+        let one = br#"{"agentBackend":"claude","reviewModel":"opus"}"#;
+        let said = problems(&devloop_wire::config_doc::parse(one).unwrap(), &nowhere);
+        assert!(said.iter().all(|line| line.contains("`claude`")) && !said.is_empty(), "{said:?}");
+    }
 }

@@ -15,11 +15,12 @@ use devloop_wire::envelope::{self, Expected};
 use super::adapter::{self, Adapter, Answer, Channel, Layout, Places, Said, Seen, Talking, Values};
 use super::fault::{Fault, Found};
 use super::login::{self, Key};
+use super::redact::Secrets;
 use super::{Backend, BackendResult, Ground, Run, expected, stop_of};
 use crate::clock::system_wall_ms;
 use crate::effects::prompt;
 use crate::files::{self, FileProblem};
-use crate::process::{self, CancelToken, ChildEnv, Exit, Running, Sink, SpawnError, Spec, Talk};
+use crate::process::{self, CancelToken, ChildEnv, Confinement, Exit, Running, Sink, SpawnError, Spec, Talk};
 
 /// What is kept of standard error, its end.
 const STDERR_BYTES: usize = 64 * 1024;
@@ -238,8 +239,24 @@ impl CommandLine {
             stderr: Sink::Memory { head_bytes: 0, tail_bytes: STDERR_BYTES },
             deadline_ms: Some(attempt.limit_ms),
             stop: adapter.stop,
+            confine: run.confine.map(|confine| self.with_program(confine)),
             marker: Some(run.marker.to_owned()),
         })
+    }
+
+    /// A program may read what is installed beside it.
+    fn with_program(&self, confine: &Confinement) -> Confinement {
+        let mut confine = confine.clone();
+        let named = self.program().into_iter().next().map(PathBuf::from);
+        let found = named.and_then(|name| super::program_at(&name, &self.ground.around));
+        let real = found.and_then(|path| files::canonical(&path).ok());
+        if let Some(real) = &real {
+            // A package of npm reads what it depends on, wherever in the tree of packages that lies.
+            let is_packages = |path: &&Path| path.file_name().is_some_and(|name| name == "node_modules");
+            let beside = real.parent().into_iter().chain(real.ancestors().filter(is_packages).last());
+            confine.read.extend(beside.map(Path::to_path_buf));
+        }
+        confine
     }
 
     fn env(&self, run: &Run<'_>, key: Option<&Key>, values: &Values, reads: bool) -> ChildEnv {
@@ -259,6 +276,16 @@ impl CommandLine {
             env.set(*name, value);
         }
         env
+    }
+
+    /// What the program is given and must not say.
+    fn secrets(&self, key: Option<&Key>) -> Secrets {
+        let around = &self.ground.around;
+        let value = |name: &String| {
+            around.get(name).map(OsString::from).or_else(|| login::listed(name, around).map(OsString::from))
+        };
+        let named: Vec<OsString> = self.ground.adapter.env.iter().filter_map(value).collect();
+        Secrets::new(key, named.iter().map(OsString::as_os_str))
     }
 
     /// The one login that is handed on. A program that the operator gives variables of its own needs none.
@@ -300,7 +327,7 @@ impl Backend for CommandLine {
         };
         let BackendResult { outcome, usage } =
             judged(run, self.adapter.repairs, |attempt| self.attempt(run, key.as_ref(), attempt));
-        BackendResult { outcome: hide(outcome, key.as_ref()), usage }
+        BackendResult { outcome: self.secrets(key.as_ref()).hide(outcome), usage }
     }
 }
 
@@ -364,18 +391,6 @@ fn sum(first: Option<Usage>, second: Option<Usage>) -> Option<Usage> {
     // Money of one run alone is no sum; the tokens of both are, and have a price or none.
     let basis = if a.basis == UsageBasis::PerDispatch { b.basis } else { a.basis };
     Some(Usage { tokens, cost, source: b.source, basis })
-}
-
-/// Some providers print the key they refuse.
-fn hide(outcome: Outcome, key: Option<&Key>) -> Outcome {
-    let Some(Key::Var(_, secret)) = key else { return outcome };
-    let secret = secret.to_string_lossy();
-    match outcome {
-        Outcome::Failed { class, detail } if secret.len() >= 8 => {
-            Outcome::Failed { class, detail: detail.replace(&*secret, "***") }
-        }
-        other => other,
-    }
 }
 
 /// The end of a text that a sentence can quote.

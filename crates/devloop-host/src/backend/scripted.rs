@@ -197,6 +197,7 @@ fn in_process(run: &Run<'_>, rule: &Rule) -> Result<Option<Outcome>, String> {
         stderr: sink(),
         deadline_ms: Some(run.limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 200 },
+        confine: run.confine.cloned(),
         marker: Some(run.marker.to_owned()),
     };
     let running = match process::spawn(&spec) {

@@ -86,7 +86,15 @@ fn branches(repo: &Repo, state: &LoopState) -> Result<Vec<Finding>, HostError> {
 
 fn inbox(armed: &Armed, state: &LoopState) -> Result<Vec<Finding>, HostError> {
     let mut found = Vec::new();
-    for (name, bytes) in small::parked_reports(&Disk::default(), armed, SMALL_FILE_BYTES)? {
+    let parked = small::parked_reports(&Disk::default(), armed)?;
+    for name in files::list_names(&armed.inbox()).unwrap_or_default() {
+        let read = parked.iter().any(|(known, _)| name.to_str() == Some(&format!("{known}.json")));
+        if name.to_string_lossy().ends_with(".json") && !read {
+            let text = "a parked report cannot be read: it is no plain file, or larger than 4 MiB";
+            found.push(Finding::problem("inbox", text).at(armed.inbox().join(name)));
+        }
+    }
+    for (name, bytes) in parked {
         let path = armed.inbox().join(format!("{name}.json"));
         found.push(match serde_json::from_slice::<Report>(&bytes) {
             Err(error) => {

@@ -20,8 +20,6 @@ use crate::settings;
 use crate::store::{Armed, Disk, Identity, Locks, UserFolder, Wait, layout, small};
 use crate::worktree::{BranchEnd, Listed, Removal, Worktrees};
 
-/// The largest parked report that is read, in bytes.
-const SMALL_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// How long the processes of a dead run may take to vanish, in awake milliseconds.
 const KILL_LIMIT_MS: u64 = 5_000;
 
@@ -184,7 +182,7 @@ impl Repair<'_> {
             small::remove_run(self.armed, &dispatch.to_string())?;
             found.push(removed("run", format!("the record of {dispatch}, which is over")));
         }
-        for (name, bytes) in small::parked_reports(&Disk::default(), self.armed, SMALL_FILE_BYTES)? {
+        for (name, bytes) in small::parked_reports(&Disk::default(), self.armed)? {
             let report: Option<Report> = serde_json::from_slice(&bytes).ok();
             found.push(match report {
                 Some(report) if self.state.leases.contains_key(&report.dispatch) => continue,

@@ -184,6 +184,7 @@ fn run_one(
         stderr: sink(),
         deadline_ms: Some(limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
+        confine: None,
         marker: Some(marker.to_owned()),
     };
     let exit = match process::spawn(&spec) {

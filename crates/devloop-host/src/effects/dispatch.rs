@@ -16,13 +16,13 @@ use super::commit::refused;
 use super::flight::{Done, machine_failure};
 use super::prompt::{self, Material};
 use super::run_record::{self, Role, RunRecord};
-use super::{EffectConfig, Shared, chores, locked};
+use super::{EffectConfig, Shared, chores, locked, sandbox};
 use crate::backend::{self, BackendResult, Ground, Run, role_of};
 use crate::error::{ErrorKind, HostError};
 use crate::git::commit::task_ref;
 use crate::git::inspect::{changed_between, diff_text};
 use crate::git::status::{Snapshot, snapshot};
-use crate::process::{CancelToken, Deadline, Folders};
+use crate::process::{CancelToken, Confinement, Deadline, Folders};
 use crate::scratch;
 use crate::store::points::{self, Point};
 use crate::worktree::{Removal, Start, Worktree, Worktrees, write_contract};
@@ -77,6 +77,7 @@ struct Prepared {
     worktree: Worktree,
     folders: Folders,
     _temporary: tempfile::TempDir,
+    confine: Option<Confinement>,
     prompt: String,
     base: Oid,
 }
@@ -117,7 +118,8 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
         Job::Work { contract, .. } | Job::Review { contract, .. } => contract.base.clone(),
     };
     let prompt = prompt::of(order.job, &material);
-    Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, prompt, base })
+    let confine = sandbox::of_run(shared, config, route.backend, &worktree.tree, temporary.path())?;
+    Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, confine, prompt, base })
 }
 
 fn goal(shared: &Shared) -> Result<String, HostError> {
@@ -246,6 +248,7 @@ fn run(
         primary: shared.repo().root(),
         base: &prepared.base,
         folders: &prepared.folders,
+        confine: prepared.confine.as_ref(),
         marker: &marker,
         deadline,
         limit_ms: order.limit_ms,

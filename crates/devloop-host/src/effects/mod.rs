@@ -11,6 +11,7 @@ pub mod prompt;
 mod refresh;
 mod revert;
 pub mod run_record;
+mod sandbox;
 mod secret;
 
 use std::fmt;
@@ -22,7 +23,7 @@ use devloop_core::ids::{Branch, DispatchId, RouteKey, TaskId};
 use devloop_core::policy::Backend;
 use devloop_core::report::Report;
 use devloop_core::units::Map;
-use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig};
+use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig, Sandbox};
 
 use crate::backend::{AgentPort, Surroundings};
 use crate::error::HostError;
@@ -52,6 +53,8 @@ pub struct EffectConfig {
     pub mode_changes: Vec<String>,
     /// The largest binary file that a task may add or change, in bytes.
     pub binary_max_bytes: u64,
+    /// Whether runs are confined, and what they may touch besides their own folders.
+    pub sandbox: Sandbox,
     /// Where work may go.
     pub routes: Map<RouteKey, RouteConfig>,
     /// What the adapters are given.
@@ -73,6 +76,7 @@ impl From<&Config> for EffectConfig {
             protected_paths: config.protected_paths.clone(),
             mode_changes: config.mode_changes.clone(),
             binary_max_bytes: config.binary_max_bytes,
+            sandbox: config.sandbox.clone(),
             routes: config.routes.clone(),
             adapters: config.adapters.clone(),
             around: Surroundings::of_process(),

@@ -1,13 +1,13 @@
 //! A look at a worker's change for what must never enter a commit: private keys, access tokens, files of
 //! secrets. Few patterns, each certain enough to stop for; it is no scanner and proves nothing clean.
 
-use crate::files;
+use crate::files::{self, FileProblem};
 use crate::git::inspect::committable;
 use crate::git::path::{Change, RepoPath};
 use crate::git::{GitError, Oid, Repo};
 
-/// Larger files are not looked into.
-const FILE_BYTES: u64 = 1024 * 1024;
+/// Larger files are not looked into, and that is a finding: nobody would know what is in them.
+const FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Prefix of a token and how many characters must follow it.
 const TOKENS: [(&str, usize, &str); 8] = [
@@ -54,45 +54,53 @@ fn judge(
     if change == Change::Added && FILES.iter().any(|file| name == file.as_bytes()) {
         return Ok(Some("what its name stands for: secrets"));
     }
-    let Ok(bytes) = files::read_bytes(&path.below(worktree.root()), FILE_BYTES) else { return Ok(None) };
-    let Some((what, secret)) = first_in(&bytes) else { return Ok(None) };
+    let bytes = match files::read_bytes(&path.below(worktree.root()), FILE_BYTES) {
+        Ok(bytes) => bytes,
+        Err(FileProblem::TooLarge { .. }) => return Ok(Some("more than is looked through for secrets")),
+        // A link, a folder of another repository: the scope has its own word for it.
+        Err(_) => return Ok(None),
+    };
+    let found = all_in(&bytes);
+    let Some((first, _)) = found.first() else { return Ok(None) };
     if change == Change::Added {
-        return Ok(Some(what));
+        return Ok(Some(first));
     }
     // One that is in the repository already is no news; the loop did not bring it.
     let spec = [before.as_str().as_bytes(), b":", path.as_bytes()].concat();
     let spec = String::from_utf8_lossy(&spec).into_owned();
     let old = worktree.call(["cat-file", "blob", &spec]).run()?.stdout.bytes;
-    let known = old.windows(secret.len()).any(|window| window == secret);
-    Ok((!known).then_some(what))
+    let new = found.into_iter().find(|(_, secret)| find_all(&old, secret).is_empty());
+    Ok(new.map(|(what, _)| what))
 }
 
-/// The first match in a text, with the bytes that matched.
-fn first_in(bytes: &[u8]) -> Option<(&'static str, &[u8])> {
-    let key = find_from(bytes, b"-----BEGIN ", 0).into_iter().find_map(|at| {
+/// Every match in a text, with the bytes that matched.
+fn all_in(bytes: &[u8]) -> Vec<(&'static str, &[u8])> {
+    let keys = find_all(bytes, b"-----BEGIN ").into_iter().filter_map(|at| {
         let line = bytes[at..].split(|b| *b == b'\n').next().unwrap_or_default();
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         // The next line makes it a key and not the mention of one.
         let body =
             bytes[at + line.len()..].iter().skip(2).take(40).filter(|b| b.is_ascii_alphanumeric()).count();
-        (line.ends_with(b"PRIVATE KEY-----") && body >= 30).then_some(("a private key", line))
+        // The first line of its body tells one key from another.
+        let end = (at + line.len() + 66).min(bytes.len());
+        (line.ends_with(b"PRIVATE KEY-----") && body >= 30).then_some(("a private key", &bytes[at..end]))
     });
-    key.or_else(|| {
-        TOKENS.iter().find_map(|(prefix, more, what)| {
-            find_from(bytes, prefix.as_bytes(), 0).into_iter().find_map(|at| {
-                let inside = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
-                let end = at + prefix.len();
-                let is_word = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-                let long = bytes[end..].iter().take_while(is_word).count();
-                (!inside && long >= *more).then(|| (*what, &bytes[at..end + long]))
-            })
+    let tokens = TOKENS.iter().flat_map(|(prefix, more, what)| {
+        find_all(bytes, prefix.as_bytes()).into_iter().filter_map(move |at| {
+            let inside = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
+            let end = at + prefix.len();
+            let is_word = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+            let long = bytes[end..].iter().take_while(is_word).count();
+            (!inside && long >= *more).then(|| (*what, &bytes[at..end + long]))
         })
-    })
+    });
+    keys.chain(tokens).collect()
 }
 
-fn find_from(bytes: &[u8], needle: &[u8], from: usize) -> Vec<usize> {
-    let windows = bytes[from..].windows(needle.len()).enumerate();
-    windows.filter(|(_, window)| *window == needle).map(|(at, _)| from + at).collect()
+fn find_all(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
+    let Some(first) = needle.first() else { return Vec::new() };
+    let starts = bytes.iter().enumerate().filter(|(_, byte)| *byte == first);
+    starts.map(|(at, _)| at).filter(|at| bytes[*at..].starts_with(needle)).collect()
 }
 
 #[cfg(test)]
@@ -100,7 +108,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expect: Option<&str>) {
-        assert_eq!(first_in(text.as_bytes()).map(|(what, _)| what), expect, "{text}");
+        assert_eq!(all_in(text.as_bytes()).first().map(|(what, _)| *what), expect, "{text}");
     }
 
     #[test]
@@ -112,5 +120,7 @@ mod tests {
         check("ghp_short", None);
         check(&format!("xghp_{}", "a1B2".repeat(9)), None);
         check("", None);
+        let two = format!("ghp_{} ghp_{}", "a1B2".repeat(9), "c3D4".repeat(9));
+        assert_eq!(all_in(two.as_bytes()).len(), 2, "one that is known hides no other");
     }
 }

@@ -287,6 +287,7 @@ impl Call<'_> {
             stderr: Sink::Memory { head_bytes: 0, tail_bytes: STDERR_BYTES },
             deadline_ms: Some(self.limit_ms),
             stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
+            confine: None,
             marker: None,
         };
         let exit = process::spawn(&spec)?.wait(&CancelToken::new());

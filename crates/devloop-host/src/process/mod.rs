@@ -2,12 +2,14 @@
 //! It knows nothing of tasks, routes or git; it never uses a shell.
 
 pub mod capture;
+pub mod confine;
 pub mod deadline;
 pub mod env;
 pub mod spawn;
 pub mod tree;
 
 pub use capture::{Captured, Sink};
+pub use confine::Confinement;
 pub use deadline::{CancelToken, Deadline};
 pub use env::{ChildEnv, Folders, MARKER_VAR};
 pub use spawn::{Exit, Heard, Running, SpawnError, Spec, StopPlan, Talk, spawn, spawn_talking};
@@ -33,6 +35,7 @@ pub fn run_short(
         stderr: Sink::Memory { head_bytes: 0, tail_bytes: MAX_BYTES },
         deadline_ms: Some(limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 500 },
+        confine: None,
         marker: None,
     };
     Ok(spawn(&spec)?.wait(&CancelToken::new()))

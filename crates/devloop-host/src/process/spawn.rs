@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use super::capture::{Captured, Collector, Sink};
+use super::confine::{self, Confinement};
 use super::deadline::{CancelToken, Deadline};
 use super::env::ChildEnv;
 use super::tree::{self, ProcessId, TreeRecord};
@@ -61,6 +62,8 @@ pub struct Spec {
     pub deadline_ms: Option<u64>,
     /// How it is stopped.
     pub stop: StopPlan,
+    /// What it may touch, held by the kernel; `None`: whatever this user may.
+    pub confine: Option<Confinement>,
     /// Marks descendants so that the sweep finds those that left the group. `None`: no sweep by marker.
     pub marker: Option<String>,
 }
@@ -78,6 +81,11 @@ pub enum SpawnError {
     /// The working folder is missing, a link or not a folder; nothing runs elsewhere instead.
     #[error("working folder {} is not a real folder", path.display())]
     WorkingFolder { path: PathBuf },
+    /// The kernel would not confine it; nothing runs unconfined instead.
+    #[error(
+        "cannot confine {program}: {source}; set sandbox to off, or name what it needs under sandboxRead"
+    )]
+    Confine { program: String, source: io::Error },
     /// An output file could not be made.
     #[error("cannot write the output of {program}: {source}")]
     Output { program: String, source: io::Error },
@@ -249,10 +257,17 @@ fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Runni
     command.stdin(if input { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();
-    let mut child = command.spawn().map_err(|source| match source.kind() {
+    let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => SpawnError::NotFound { program: name() },
         _ => SpawnError::Start { program: name(), source },
-    })?;
+    };
+    let mut child = match &spec.confine {
+        None => command.spawn().map_err(failed)?,
+        Some(confinement) => spawn_confined(&mut command, confinement)
+            .map_err(|source| SpawnError::Confine { program: name(), source })?
+            .map_err(failed)?,
+    };
+    limit(&child);
     let pid = child.id() as i32;
     Ok(Running {
         stdout: read_stream(child.stdout.take(), out, tee),
@@ -269,6 +284,26 @@ fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Runni
         sweep: spec.marker.is_some(),
         child,
     })
+}
+
+/// Starts it from a thread that is confined, and with it all that it starts; this thread stays as it is.
+fn spawn_confined(command: &mut Command, confinement: &Confinement) -> io::Result<io::Result<Child>> {
+    let start = || confine::enter(confinement).map(|()| command.spawn());
+    thread::scope(|scope| scope.spawn(start).join())
+        .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
+}
+
+/// No child fills a disk with the memory of a crash.
+fn limit(child: &Child) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        let none = Rlimit { current: Some(0), maximum: Some(0) };
+        // A child that has ended already needs none, and one that may not be limited runs all the same.
+        let _ = Pid::from_raw(child.id() as i32).map(|pid| prlimit(Some(pid), Resource::Core, none));
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = child;
 }
 
 /// Tells when the child has ended without reaping it, so that its id, and with it the id of its group,

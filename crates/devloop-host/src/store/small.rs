@@ -42,17 +42,23 @@ fn write_prose(disk: &Disk, path: &Path, text: &str) -> StoreResult<()> {
     disk.replace(path, text.as_bytes(), VOLATILE)
 }
 
+/// The largest report that is parked, in bytes: what is larger could never be read again.
+pub const REPORT_MAX_BYTES: u64 = 4 * 1024 * 1024;
+
 /// Parks a report in `inbox/<name>.json`, durably, to be observed again.
 pub fn park_report(disk: &Disk, armed: &Armed, name: &str, json: &[u8]) -> StoreResult<PathBuf> {
     let path = child(&armed.inbox(), name, "json")?;
+    if json.len() as u64 > REPORT_MAX_BYTES {
+        return Err(StoreError::TooLarge { path, limit: REPORT_MAX_BYTES });
+    }
     disk::ensure_folder(&armed.inbox())?;
     disk.replace(&path, json, REPORT)?;
     Ok(path)
 }
 
-/// Parked reports as (name, bytes), by name; each at most `limit` bytes.
-pub fn parked_reports(disk: &Disk, armed: &Armed, limit: u64) -> StoreResult<Vec<(String, Vec<u8>)>> {
-    read_all(disk, &armed.inbox(), limit)
+/// Parked reports as (name, bytes), by name.
+pub fn parked_reports(disk: &Disk, armed: &Armed) -> StoreResult<Vec<(String, Vec<u8>)>> {
+    read_all(disk, &armed.inbox(), REPORT_MAX_BYTES)
 }
 
 /// Forgets a parked report once it was committed. Doing it again changes nothing.
@@ -93,8 +99,12 @@ fn read_all(disk: &Disk, folder: &Path, limit: u64) -> StoreResult<Vec<(String, 
         let entry = entry.map_err(StoreError::io("list", folder))?;
         let file = entry.file_name();
         let Some(name) = file.to_str().and_then(|n| n.strip_suffix(".json")) else { continue };
-        if let Some(bytes) = disk.read(&entry.path(), limit)? {
-            found.push((name.to_owned(), bytes));
+        match disk.read(&entry.path(), limit) {
+            Ok(Some(bytes)) => found.push((name.to_owned(), bytes)),
+            Ok(None) => {}
+            // A folder, a link or a giant among them is nobody's report and stops nothing.
+            Err(error) if error.is_about_the_file() => {}
+            Err(error) => return Err(error),
         }
     }
     found.sort();

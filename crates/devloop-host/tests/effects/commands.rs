@@ -247,6 +247,42 @@ fn a_login_is_copied_from_where_the_user_keeps_it() {
     assert_eq!(fs::read_to_string(tree.join("config-0")).unwrap(), ".credentials.json\n");
 }
 
+/// What a program is given in secret it may print; nothing of it is kept.
+#[test]
+fn a_secret_of_a_run_is_in_no_argument_and_in_nothing_that_is_kept() {
+    const SECRET: &str = "s3cr3t-0123456789abcdef";
+    let envelope = DONE.replace("\"ok\"", "\"it is $WANTED\"");
+    let quoted = envelope.replace('"', "\\\"");
+    let worked = format!(
+        "cat >/dev/null; tr '\\0' ' ' </proc/$$/cmdline >src/words; echo \"{quoted}</devloop_result>\""
+    );
+    let failed = "cat >/dev/null; echo \"refused: $WANTED\"; echo \"key $WANTED\" >&2; exit 9".to_owned();
+    let broken = "cat >/dev/null; echo \"<devloop_result>{$WANTED</devloop_result>\"".to_owned();
+    for (script, words) in [(worked, true), (failed, false), (broken, false)] {
+        let ground = ground(Backend::Command, &script, &[("WANTED", SECRET)]);
+        let contract = ground.contract("t", &["src/**"]);
+        let report = work(&ground, &contract, LIMIT_MS);
+        let told = format!("{:?}", report.outcome);
+        assert!(!told.contains(SECRET), "{told}");
+        assert!(!words || told.contains("it is ***"), "{told}");
+        let tree = ground.root.join(format!(".devloop/worktrees/{}", report.dispatch));
+        if words {
+            let argv = fs::read_to_string(tree.join("src/words")).unwrap();
+            assert!(argv.contains("/bin/sh") && !argv.contains(SECRET), "{argv}");
+        }
+        let mut open = vec![ground.root.join(".devloop")];
+        while let Some(path) = open.pop() {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if meta.is_file() {
+                let kept = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+                assert!(!kept.contains(SECRET), "{} holds it", path.display());
+            }
+        }
+    }
+}
+
 /// An agent of the test that speaks the protocol; it answers each request by its place.
 fn agent(asks: &str, ends: &str) -> String {
     let lines = [

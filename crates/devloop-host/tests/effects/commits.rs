@@ -119,7 +119,9 @@ fn a_secret_is_not_committed_unless_it_was_there() {
     let (new, old) =
         (writes("new", &[("src/b", &key)]), writes("old", &[("src/c", &format!("{key}more\n"))]));
     let env = writes("env", &[("src/.env", "A=1\n")]);
-    let ground = Ground::new(&json!([new, old, env]));
+    let another = format!("{key}other = ghp_{}\n", "c3D4".repeat(9));
+    let both = writes("both", &[("src/c", &another)]);
+    let ground = Ground::new(&json!([new, old, env, both]));
     ground.person("src/c", &key);
     let outcome = |task: &str| {
         let contract = ground.contract(task, &["src"]);
@@ -135,6 +137,26 @@ fn a_secret_is_not_committed_unless_it_was_there() {
     }
     assert!(matches!(outcome("old"), Outcome::Committed { .. }));
     assert_eq!(refused(outcome("env"), CommitFault::Secret), ["src/.env"]);
+    assert_eq!(refused(outcome("both"), CommitFault::Secret), ["src/c"], "a known one hides no new one");
+}
+
+/// A secret far inside a long file, and a file that is too long to be looked through.
+#[test]
+fn a_long_file_is_looked_through_or_named() {
+    const LIMIT: usize = 16 * 1024 * 1024;
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    for (length, end, expect) in [(LIMIT, &*token, false), (LIMIT, "", true), (LIMIT + 1, "", false)] {
+        let ground = Ground::new(&json!([writes("t", &[("src/b", "x\n")])]));
+        let contract = ground.contract("t", &["src"]);
+        let (work, _) = ground.work(&contract, Start::Fresh);
+        let tree = ground.root.join(format!(".devloop/worktrees/{work}/src/long.txt"));
+        let text = format!("{}\n{end}", "x".repeat(length - 1 - end.len()));
+        std::fs::write(tree, text).unwrap();
+        match ground.commit(work, &contract) {
+            Outcome::Committed { .. } => assert!(expect, "{length} {end}"),
+            other => assert_eq!(refused(other, CommitFault::Secret), ["src/long.txt"], "{length} {end}"),
+        }
+    }
 }
 
 #[test]

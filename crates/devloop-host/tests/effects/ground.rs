@@ -19,7 +19,7 @@ use devloop_host::effects::{EffectConfig, Performer, Setting};
 use devloop_host::error::{ErrorKind, HostError};
 use devloop_host::git::{Git, Repo};
 use devloop_host::store::{Disk, layout};
-use devloop_wire::config_doc::RouteConfig;
+use devloop_wire::config_doc::{RouteConfig, Sandbox, SandboxMode};
 use serde_json::{Value, json};
 
 /// How long a test waits for a report that must come.
@@ -109,6 +109,7 @@ impl Ground {
             protected_paths: Vec::new(),
             mode_changes: Vec::new(),
             binary_max_bytes: 1024 * 1024,
+            sandbox: Sandbox { mode: SandboxMode::Off, read: Vec::new(), write: Vec::new() },
             routes: Map::from([
                 (key("worker"), route(Backend::Scripted, "script/worker")),
                 (key("reviewer"), route(Backend::Scripted, "script/reviewer")),

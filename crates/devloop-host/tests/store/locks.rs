@@ -220,6 +220,11 @@ fn a_living_plugin_of_version_1_is_refused_and_a_dead_one_is_not() {
     child.wait().unwrap();
     drop(locks.lock(Wait::ONCE).unwrap());
 
+    // One that may not be looked at (to a user who is not root, process 1) lives.
+    fs::write(project.armed.lock(), "1").unwrap();
+    let refused = locks.lock(Wait::ONCE).unwrap_err();
+    assert!(matches!(refused, StoreError::ForeignLock { pid: 1 }), "{refused}");
+
     // A pid that lives again is not the old plugin when nothing refreshed the file for half a minute.
     fs::write(project.armed.lock(), "1").unwrap();
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(31);

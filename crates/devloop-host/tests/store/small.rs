@@ -35,15 +35,25 @@ fn reports_are_parked_and_run_records_kept_by_plain_names() {
     let project = Project::new();
     let disk = Disk::default();
     let armed = &project.armed;
-    assert!(small::parked_reports(&disk, armed, 100).unwrap().is_empty());
+    assert!(small::parked_reports(&disk, armed).unwrap().is_empty());
     small::park_report(&disk, armed, "d2", b"two").unwrap();
     small::park_report(&disk, armed, "d1", b"one").unwrap();
-    let parked = small::parked_reports(&disk, armed, 100).unwrap();
+    let parked = small::parked_reports(&disk, armed).unwrap();
     assert_eq!(parked, [("d1".to_owned(), b"one".to_vec()), ("d2".to_owned(), b"two".to_vec())]);
     small::unpark_report(armed, "d1").unwrap();
     small::unpark_report(armed, "d1").unwrap();
-    assert_eq!(small::parked_reports(&disk, armed, 100).unwrap().len(), 1);
-    assert!(small::parked_reports(&disk, armed, 2).is_err(), "larger than its limit");
+    assert_eq!(small::parked_reports(&disk, armed).unwrap().len(), 1);
+    // What is no report stops none; one at the limit is read, one above it is not parked at all.
+    let limit = small::REPORT_MAX_BYTES as usize;
+    small::park_report(&disk, armed, "d3", &vec![b' '; limit]).unwrap();
+    let above = small::park_report(&disk, armed, "d4", &vec![b' '; limit + 1]);
+    assert!(matches!(above, Err(StoreError::TooLarge { .. })), "{above:?}");
+    fs::create_dir(armed.inbox().join("d5.json")).unwrap();
+    symlink("/etc/hostname", armed.inbox().join("d6.json")).unwrap();
+    fs::File::create(armed.inbox().join("d7.json")).unwrap().set_len(limit as u64 + 1).unwrap();
+    let names: Vec<String> =
+        small::parked_reports(&disk, armed).unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["d2", "d3"]);
 
     small::write_run(&disk, armed, "d1", b"{}").unwrap();
     assert_eq!(small::read_run(&disk, armed, "d1", 10).unwrap(), Some(b"{}".to_vec()));
