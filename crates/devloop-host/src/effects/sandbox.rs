@@ -31,8 +31,8 @@ pub(super) fn of_run(
         }
         // Its agents are threads of the process that the loop runs in, which is as free as its user.
         (SandboxMode::Landlock, true) if matches!(backend, Backend::Subagent | Backend::DshAgent) => {
-            let what = "sandbox is landlock, and agents of the running DSH cannot be confined; say auto or off, \
-                        or route to a program";
+            let what = "sandbox is landlock, and agents of the running DSH cannot be confined; say auto or \
+                        off, or route to a program";
             return Err(HostError::new(ErrorKind::Config, what).at(shared.setting.armed.config()));
         }
         (SandboxMode::Auto | SandboxMode::Landlock, true) => {}
