@@ -34,7 +34,16 @@ const project = {
     phase: 'active',
     sentence: 'One task waits for you.',
     questions: [asked],
-    tasks: [{ id: 'parser', title: EVIL, stage: 'held', waits_for: 'a person', spent: 1_250_000 }],
+    tasks: [
+      {
+        id: 'parser',
+        title: EVIL,
+        stage: 'held',
+        waits_for: 'a person',
+        spent: 1_250_000,
+        findings: ['f1 src/a.rs:3: no test'],
+      },
+    ],
     money: { goal: { measured: 1_250_000, priced: 0, assumed: 500_000, reserved: 0 } },
     caps: [{ circuit: 'daily_cost_cap', limit: 20_000_000, left: 18_250_000 }],
     running: [{ dispatch: 'd7', op: 'review', subject: 'task/lexer', route: 'reviewer', ending: true }],
@@ -116,6 +125,7 @@ test('projects, tasks, money and the pasteable answer are shown as text, in both
     'is being ended',
     'Look at the branch.',
     'task/parser:max_task_attempts',
+    'parser: f1 src/a.rs:3: no test',
   ]) {
     assert.ok(seen.includes(text), `${text}\nis not in\n${seen}`)
   }

@@ -10,7 +10,11 @@ macro_rules! common_shapes {
         $variant!($wit, tier::Tier { T0, T1, T2, T3 });
         $variant!($wit, tier::Risk { Low, Medium, High });
         $variant!($wit, review::Verdict { Pass, PassWithNotes, Rework, Replan, Blocked });
-        $record!($wit, review::Review { verdict, head, notes });
+        $variant!($wit, finding::Severity { Blocking, Note });
+        $record!($wit, finding::Found { id, severity, path, line, text });
+        $record!($wit, finding::Finding { id, severity, path, line, text });
+        $record!($wit, finding::Findings { open, named });
+        $record!($wit, review::Review { verdict, head, notes, findings });
         $variant!($wit, policy::Acceptance { Absent, Digest(a) });
         $variant!($wit, policy::Independence { Model, Vendor });
         $record!($wit, policy::ReviewPolicy { independence, not_lower });

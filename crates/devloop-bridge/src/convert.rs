@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use devloop_core::ids::{Branch, Digest, DispatchId, Identity, Oid, RouteKey, TaskId};
+use devloop_core::ids::{Branch, Digest, DispatchId, FindingId, Identity, Oid, RouteKey, TaskId};
 use devloop_core::units::{ActiveMs, Day, UsdMicros, WallMs};
 
 /// A value that came over the boundary and is no value of the domain.
@@ -78,7 +78,7 @@ macro_rules! same {
         }
     )+};
 }
-same!(bool, u8, u16, u32, u64, i64, String);
+same!(bool, u8, u16, u32, u64, i64, String, crate::Step, crate::Replayed);
 
 macro_rules! names {
     ($($name:ty),+) => {$(
@@ -97,20 +97,21 @@ macro_rules! names {
 names!(TaskId, Oid, Digest, RouteKey, Identity, Branch);
 
 macro_rules! numbers {
-    ($($name:ident),+) => {$(
-        impl IntoWit<u64> for $name {
-            fn into_wit(self) -> u64 {
+    ($kind:ty: $($name:ident),+) => {$(
+        impl IntoWit<$kind> for $name {
+            fn into_wit(self) -> $kind {
                 self.0
             }
         }
-        impl IntoDomain<$name> for u64 {
+        impl IntoDomain<$name> for $kind {
             fn into_domain(self) -> Result<$name, Refused> {
                 Ok($name(self))
             }
         }
     )+};
 }
-numbers!(DispatchId, WallMs, ActiveMs, UsdMicros, Day);
+numbers!(u64: DispatchId, WallMs, ActiveMs, UsdMicros, Day);
+numbers!(u32: FindingId);
 
 impl<W, T: IntoWit<W>> IntoWit<W> for Box<T> {
     fn into_wit(self) -> W {

@@ -9,13 +9,13 @@ macro_rules! effect_shapes {
         });
         $variant!($wit, effect::Start { Fresh, Continue { tip } });
         $variant!($wit, effect::Job {
-            Plan { base, replaces, notes } as JobPlan, Work { contract, start, notes } as JobWork,
-            Review { contract, head } as JobReview,
+            Plan { base, replaces, notes } as JobPlan, Work { contract, start, notes, findings } as JobWork,
+            Review { contract, head, earlier, checks } as JobReview,
         });
         $variant!($wit, effect::Effect {
             Dispatch { dispatch, epoch, route, limit_ms, job } as EffectDispatch,
             Commit { dispatch, epoch, work, contract, route } as EffectCommit,
-            Check { dispatch, epoch, commit, contract } as EffectCheck,
+            Check { dispatch, epoch, commit, contract, known_red } as EffectCheck,
             Merge { dispatch, epoch, contract, head, base, target, known_red } as EffectMerge,
             Refresh { dispatch, epoch, contract, head, target } as EffectRefresh,
             Verify { dispatch, epoch, commit, known_red } as EffectVerify,

@@ -4,7 +4,7 @@
 #[macro_export]
 macro_rules! event_shapes {
     ($record:ident $variant:ident $proof:ident $wit:ident) => {
-        $variant!($wit, event::Counter { Conflict, LostSwap, Orphan });
+        $variant!($wit, event::Counter { Conflict, LostSwap, Orphan, Refusal });
         $variant!($wit, event::Event {
             ClockAnchored { wall, awake, active } as EventClockAnchored,
             ClockStepped { wall, awake, active } as EventClockStepped, DayRolled { day },
@@ -24,6 +24,8 @@ macro_rules! event_shapes {
             PlanRefused { detail }, PlanCountersReset,
             WorkCommitted { task, head, implementer } as EventWorkCommitted,
             Refreshed { task, head, base } as EventRefreshed,
+            Checked { task, outcome } as EventChecked,
+            FindingsNamed { task, findings } as EventFindingsNamed,
             ReviewPassed { task, head, base, reviewer } as EventReviewPassed,
             Merged { task, commit } as EventMerged,
             MergedElsewhere { task, tip } as EventMergedElsewhere,

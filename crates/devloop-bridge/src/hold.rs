@@ -12,7 +12,7 @@ macro_rules! hold_shapes {
         $variant!($wit, hold::HoldKind {
             EmptyTask, ScopeViolation, ScopeCheckFailed, NoReviewPass, StaleReviewSha, UnknownReviewSha,
             ReviewerIdentityConflict, SecurityHighRisk, MaxTaskAttempts, RepeatedTestFailure,
-            MaxReviewCycles, DailyCostCap, SessionCostCap, GoalCostCap, TaskCostCap,
+            MaxReviewCycles, NoConvergence, DailyCostCap, SessionCostCap, GoalCostCap, TaskCostCap,
             AllProjectsDailyCap, ReserveExceedsCap, MaxTokensPerTask, BlockedTask, MergeWedged,
             UnknownBase, MergeOntoTrunk, MergeDetachedHead, DispatchRefused, ReviewRequestedReplan,
             Replans, AcceptanceFailed, CheckUnavailable, TaskOverBudget, PreprBlocked,

@@ -3,7 +3,6 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::String;
 
 use devloop_core::ids::{Identity, Oid};
 use devloop_core::policy::Independence;
@@ -41,7 +40,7 @@ macro_rules! reviewed_head {
 /// # Errors
 /// [`Refused`] when the core finds that it proves nothing.
 pub fn reviewed_head(head: Oid, base: Oid, reviewer: Identity) -> Result<ReviewedHead, Refused> {
-    let pass = Review { verdict: Verdict::Pass, head: head.clone(), notes: String::new() };
+    let pass = Review::bare(Verdict::Pass, head.clone());
     // Who implemented does not cross with the proof; the sender compared the reviewer with them when it was
     // made.
     ReviewedHead::prove(&pass, &head, &base, &reviewer, &BTreeSet::new(), Independence::Model)

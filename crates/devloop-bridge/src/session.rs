@@ -1,6 +1,7 @@
 //! Owns one loop with its adopted and its pending state: what the component exports and the native machine
 //! calls. It must not know how it is reached.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,13 +9,14 @@ use core::fmt;
 use devloop_core::apply::apply_line;
 use devloop_core::decide::{Decision, Input, decide};
 use devloop_core::event::Event;
+use devloop_core::invariant;
 use devloop_core::policy::Policy;
 use devloop_core::question::{Question, open_questions};
 use devloop_core::render;
 use devloop_core::state::LoopState;
 use devloop_wire::{DocError, fault, policy_doc, state_doc};
 
-use crate::Refused;
+use crate::{IntoDomain, IntoWit, Refused};
 
 /// What is wrong with a document or a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,8 +183,10 @@ impl Session {
     /// Folds one recorded journal line into the adopted copy and forgets the pending one.
     ///
     /// # Errors
-    /// [`CoreError::Story`] when an event does not fit; the adopted copy is as before.
+    /// [`CoreError::Value`] with the field that is too large, [`CoreError::Story`] when an event does not
+    /// fit; the adopted copy is as before.
     pub fn fold(&mut self, line: &[Event]) -> Result<(), CoreError> {
+        judge(line)?;
         self.discard();
         // Tried on the copy first: a line that does not fit leaves a state half-written.
         let pending = self.pending.get_or_insert_with(|| self.adopted.clone());
@@ -251,7 +255,7 @@ impl Session {
         match step {
             Step::Decide(input) => *last = Some(input),
             Step::Again => {}
-            Step::Line(events) => return self.adopt(&events).map(|()| None),
+            Step::Line(events) => return judge(&events).and_then(|()| self.adopt(&events)).map(|()| None),
             Step::Policy(policy) => return self.set_policy(&policy).map(|()| None),
         }
         let input = last.as_ref().ok_or_else(|| {
@@ -272,26 +276,44 @@ impl Session {
 /// Walks through a recorded run, adopting every decision. The digest is computed after each `digest_every`-th
 /// step and after the last one; zero stands for the last one only.
 ///
+/// Steps come and answers go in the caller's own form, each converted when its turn has come: a long run then
+/// lies in memory once, and what a step needed is reused by the next.
+///
 /// # Errors
-/// The first error of a step.
-pub fn replay(
+/// The first error of a step, or [`CoreError::Value`] for one that is none.
+pub fn replay<W: IntoDomain<Step>, R>(
     state: &[u8],
     policy: &[u8],
-    steps: Vec<Step>,
+    steps: impl ExactSizeIterator<Item = W>,
     digest_every: u32,
-) -> Result<Vec<Replayed>, CoreError> {
+) -> Result<Vec<R>, CoreError>
+where
+    Replayed: IntoWit<R>,
+{
     let mut session = Session::open(state, policy)?;
     let every = usize::try_from(digest_every).unwrap_or(usize::MAX);
     let last = steps.len();
     let mut replayed = Vec::with_capacity(last);
     let mut input = None;
     for (done, step) in (1..).zip(steps) {
+        let step =
+            step.into_domain().map_err(|e| CoreError::Value(e.within(&format!("[{}]", done - 1)).into()))?;
         let decision = session.step(step, &mut input)?;
         let wanted = done == last || (every > 0 && done % every == 0);
         let digest = wanted.then(|| session.digest());
-        replayed.push(Replayed { decision, revision: session.adopted.revision, digest });
+        replayed.push(Replayed { decision, revision: session.adopted.revision, digest }.into_wit());
     }
     Ok(replayed)
+}
+
+/// Whether what a recorded line carries fits into a state. What the core decided itself always does.
+fn judge(line: &[Event]) -> Result<(), CoreError> {
+    line.iter().enumerate().try_for_each(|(at, event)| {
+        invariant::sizes_of(event).map_err(|violation| {
+            let (field, rule) = violation.size().unwrap_or_default();
+            CoreError::Value(Refused::new(rule).within(field).within(&format!("line[{at}]")).into())
+        })
+    })
 }
 
 fn read_policy(policy: &[u8]) -> Result<Policy, CoreError> {

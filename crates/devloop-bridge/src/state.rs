@@ -8,7 +8,7 @@ macro_rules! state_shapes {
         $variant!($wit, state::Op { Plan, Work, Commit, Check, Review, Refresh, Merge, Verify, Revert });
         $variant!($wit, state::Ending { Deadline, Operator, Orphan });
         $record!($wit, state::Lease {
-            op, subject, route, epoch, owner, started_at, deadline, reserve, basis, worktree, resume_to,
+            op, subject, route, who, epoch, owner, started_at, deadline, reserve, basis, worktree, resume_to,
             ending,
         });
         $variant!($wit, ledger::Certainty { Reserved, Assumed, Priced, Measured });

@@ -19,11 +19,11 @@ macro_rules! task_shapes {
         $record!($wit, task::Repeats { op, basis, count });
         $record!($wit, task::Counters {
             attempts, refusals, review_cycles, refreshes, replans, orphans, conflicts, lost_swaps,
-            started_at, repeats,
+            busy_ms, repeats,
         });
         $record!($wit, task::Task {
             id, lineage, title, tier, risk, depends_on, allowed_paths, criteria, estimate, edition,
-            stage, counters, implementers, base, tip,
+            stage, counters, implementers, base, tip, checked, findings,
         });
     };
 }

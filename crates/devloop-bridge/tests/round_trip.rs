@@ -7,7 +7,7 @@ use devloop_bridge::{CoreError, IntoDomain, IntoWit, Replayed, Step};
 use devloop_core::decide::{Decision, Input};
 use devloop_core::effect::Effect;
 use devloop_core::event::Event;
-use devloop_core::ids::{Branch, Digest, DispatchId, Identity, Oid, RouteKey, TaskId};
+use devloop_core::ids::{Branch, Digest, DispatchId, FindingId, Identity, Oid, RouteKey, TaskId};
 use devloop_core::question::Question;
 use devloop_core::reason::Reason;
 use devloop_core::units::{ActiveMs, Day, UsdMicros, WallMs};
@@ -47,6 +47,7 @@ leaves! {
     Identity: Identity::parse("vendor/model").expect("valid"), Identity::parse("other/model").expect("valid");
     Branch: Branch::parse("devloop/goal-1").expect("valid");
     DispatchId: DispatchId(0), DispatchId(u64::MAX);
+    FindingId: FindingId(0), FindingId(u32::MAX);
     WallMs: WallMs(0), WallMs(u64::MAX);
     ActiveMs: ActiveMs(0), ActiveMs(u64::MAX);
     UsdMicros: UsdMicros(0), UsdMicros(u64::MAX);

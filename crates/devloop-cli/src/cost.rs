@@ -103,6 +103,7 @@ fn lines(report: &CostReport) -> Vec<String> {
             crate::picture::count(usize::try_from(report.merged).unwrap_or(usize::MAX), "merged task");
         out.extend([String::new(), format!("this goal: {tasks}, {} each", dollars(each))]);
     }
+    out.extend([String::new(), report.expected.sentence.clone()]);
     if !report.forecasts.is_empty() {
         out.extend([String::new(), say::bold("the next run, from what was measured")]);
         let head = ["", "route", "median", "90 of 100", "runs"].map(str::to_owned).to_vec();

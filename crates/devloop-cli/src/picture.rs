@@ -91,6 +91,7 @@ impl Picture {
         for run in view.running.iter().filter(|run| TOLD_WHEN_STARTED.contains(&run.op)) {
             if !self.running.contains(&run.dispatch) {
                 told.push(started(run, view));
+                told.extend(to_mend(run, view));
             }
         }
         self.running = view.running.iter().map(|run| run.dispatch.clone()).collect();
@@ -151,6 +152,13 @@ fn started(run: &Running, view: &View) -> String {
     };
     let op = if run.op == "work" && !nth.is_empty() { "rework" } else { run.op };
     format!("{op:<8}  {title} ({route}{}{nth})", run.dispatch)
+}
+
+/// What a rework is to mend, as its reviewer named it.
+fn to_mend(run: &Running, view: &View) -> Vec<String> {
+    let of_run = |task: &&TaskView| run.op == "work" && run.subject == format!("task/{}", task.id);
+    let task = view.tasks.iter().find(of_run);
+    task.into_iter().flat_map(|task| &task.findings).map(|line| format!("finding   {line}")).collect()
 }
 
 /// The line for a stage that is told; the others show in what was started.

@@ -69,8 +69,12 @@ pub fn code(view: &View) -> u8 {
 pub fn lines(view: &View) -> Vec<String> {
     let mut out = vec![say::bold(&view.root), headline(view), view.owner.sentence.clone(), place_line(view)];
     out.extend(section("tasks", tasks(&view.tasks)));
+    out.extend(section("notes", notes(&view.tasks)));
+    out.extend(section("findings of the last reviews", findings(&view.tasks)));
     out.extend(section("running", running(view)));
-    out.extend(section("money", money(&view.money, &view.caps)));
+    let mut spent = money(&view.money, &view.caps);
+    spent.push(view.expected.sentence.clone());
+    out.extend(section("money", spent));
     for (index, question) in view.questions.iter().enumerate() {
         let of = if view.questions.len() > 1 {
             format!(" {} of {}", index + 1, view.questions.len())
@@ -124,6 +128,18 @@ pub fn tasks(tasks: &[TaskView]) -> Vec<String> {
         ]
     };
     say::table(&tasks.iter().map(row).collect::<Vec<_>>())
+}
+
+/// What the next worker of a task is told, a line for each that has something.
+fn notes(tasks: &[TaskView]) -> Vec<String> {
+    tasks.iter().filter_map(|task| Some(format!("{}: {}", task.id, task.notes.as_ref()?))).collect()
+}
+
+/// What is still wrong with tasks that are not over, by task.
+fn findings(tasks: &[TaskView]) -> Vec<String> {
+    let of_task =
+        |task: &TaskView| task.findings.iter().map(|line| format!("{}: {line}", task.id)).collect::<Vec<_>>();
+    tasks.iter().flat_map(of_task).collect()
 }
 
 fn running(view: &View) -> Vec<String> {

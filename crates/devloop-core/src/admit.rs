@@ -82,8 +82,7 @@ fn task_gate(view: &View<'_>, op: Op, task: &Task) -> Option<Admission> {
         return Some(no);
     }
     let tokens = view.lineage(&task.lineage).tokens;
-    if let Some(circuit) = task_trip(view.state, view.policy, task, view.now.active, op == Op::Review, tokens)
-    {
+    if let Some(circuit) = task_trip(view.state, view.policy, task, op == Op::Review, tokens) {
         let kind = circuit.row().hold?;
         return Some(hold_task(task, kind, String::new()));
     }
@@ -157,7 +156,10 @@ fn slots(view: &View<'_>, seen: &Observation) -> Option<Admission> {
     if own >= limits.parallel_project.max(1) {
         return Some(Admission::Blocked(Obstacle::Slot));
     }
-    if own.saturating_add(seen.others.slots) >= limits.parallel_process.max(1) {
+    // Slots are nobody's: a project that has one leaves a free one to whoever has none.
+    let left = if own > 0 { seen.others.waiting } else { 0 };
+    let taken = own.saturating_add(seen.others.slots).saturating_add(left);
+    if taken >= limits.parallel_process.max(1) {
         let obstacle = if own > 0 { Obstacle::Slot } else { Obstacle::SharedSlot };
         return Some(Admission::Blocked(obstacle));
     }
@@ -251,7 +253,7 @@ fn has_room(view: &View<'_>, key: &RouteKey) -> bool {
 /// What a dispatch sets aside before it starts.
 #[must_use]
 pub fn reserve_of(state: &LoopState, key: &RouteKey, route: &Route) -> UsdMicros {
-    let priced = || Some(route.price?.ceiling(route.max_tokens?));
+    let priced = || Some(route.dearest_price()?.ceiling(route.max_tokens?));
     let own = route.reserve.or_else(priced);
     let amount = own.or_else(|| state.ledger.measured_p90(key)).unwrap_or(DEFAULT_RESERVE);
     UsdMicros(amount.0.min(MAX_NUMBER))

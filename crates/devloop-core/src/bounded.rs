@@ -3,8 +3,9 @@
 use alloc::string::String;
 
 use crate::decide::Input;
+use crate::finding::{Found, MAX_FINDINGS};
 use crate::hold::MAX_ITEMS;
-use crate::observation::{Observation, Stamp};
+use crate::observation::{MAX_REPORTS, Observation, Stamp};
 use crate::report::{CheckOutcome, FailureClass, Outcome, Report, Usage};
 use crate::task::{MAX_TEXT, clip};
 use crate::units::{MAX_NUMBER, Tokens, UsdMicros, WallMs};
@@ -17,8 +18,12 @@ pub(crate) fn bounded(input: &Input) -> Option<Input> {
             command.by = clip(&command.by);
             Some(Input::Command { stamp: sane(stamp), command })
         }
-        Input::Observation(seen) if !is_sane(&seen.stamp) || !seen.reports.iter().all(fits) => {
-            let reports = seen.reports.iter().map(cut).collect();
+        Input::Observation(seen)
+            if !is_sane(&seen.stamp)
+                || seen.reports.len() > MAX_REPORTS
+                || !seen.reports.iter().all(fits) =>
+        {
+            let reports = seen.reports.iter().take(MAX_REPORTS).map(cut).collect();
             let stamp = sane(&seen.stamp);
             Some(Input::Observation(Observation { stamp, reports, ..seen.clone() }))
         }
@@ -59,7 +64,12 @@ fn fits(report: &Report) -> bool {
     usage
         && until
         && match &report.outcome {
-            Outcome::Reviewed(review) => short(&review.notes),
+            Outcome::Reviewed(review) => {
+                let own = |found: &Found| found.bounded() == *found;
+                short(&review.notes)
+                    && review.findings.len() <= MAX_FINDINGS
+                    && review.findings.iter().all(own)
+            }
             Outcome::Checked(CheckOutcome::Red { commands, output }) => {
                 short(output) && commands.len() <= MAX_ITEMS && commands.iter().all(short)
             }
@@ -74,7 +84,10 @@ fn cut(report: &Report) -> Report {
         Outcome::Failed { class: FailureClass::RateLimited { until: Some(at) }, .. } => {
             *at = WallMs(at.0.min(MAX_NUMBER));
         }
-        Outcome::Reviewed(review) => review.notes = clip(&review.notes),
+        Outcome::Reviewed(review) => {
+            review.notes = clip(&review.notes);
+            review.findings = review.findings.iter().take(MAX_FINDINGS).map(Found::bounded).collect();
+        }
         Outcome::Checked(CheckOutcome::Red { commands, output }) => {
             commands.truncate(MAX_ITEMS);
             commands.iter_mut().for_each(|command| *command = clip(command));

@@ -6,7 +6,7 @@ use crate::ledger::Spend;
 use crate::policy::{Limits, Policy};
 use crate::state::{GrantScope, LoopState};
 use crate::task::Task;
-use crate::units::{ActiveMs, UsdMicros};
+use crate::units::UsdMicros;
 
 data! {
     /// A budget rule. The keys outside are the plugin's where it had one.
@@ -18,7 +18,7 @@ data! {
         MaxReviewCycles,
         /// Refusals of a task.
         DispatchRefused,
-        /// Lifetime of a task.
+        /// Lifetime of a task: how long it is worked on, checked, reviewed and merged, waits not counted.
         TaskTimeout,
         /// Length of one dispatch.
         DispatchDeadline,
@@ -256,12 +256,11 @@ pub fn task_trip(
     state: &LoopState,
     policy: &Policy,
     task: &Task,
-    now: ActiveMs,
     review: bool,
     tokens: u64,
 ) -> Option<Circuit> {
     let (limits, counters) = (&policy.limits, &task.counters);
-    let expired = counters.started_at.is_some_and(|at| now.since(at) >= limits.lifetime_ms());
+    let expired = counters.busy_ms >= limits.lifetime_ms();
     let token_limit = limits
         .tokens_per_task
         .saturating_mul(1 + lineage_grants(state, HoldKind::MaxTokensPerTask, &task.lineage));

@@ -44,7 +44,7 @@ pub struct Row {
     pub share: Share,
     /// Dispatches that were started for it.
     pub dispatches: u64,
-    /// Its money. Money of earlier goals stands under `assumed`: how sure it was is not kept.
+    /// Its money.
     pub spend: Spend,
     /// Its tokens, saturating.
     pub tokens: u64,
@@ -69,8 +69,15 @@ pub fn rows(state: &LoopState, by: By) -> Vec<Row> {
         add(share, 0, Certainty::Measured, foreign.amount, 0);
     }
     let old = state.ledger.archived;
-    if old.spent > UsdMicros(0) || old.tokens > 0 {
-        add(Share::EarlierGoals, 0, Certainty::Assumed, old.spent, old.tokens);
+    let sums = [
+        (Certainty::Measured, old.measured, old.tokens),
+        (Certainty::Priced, old.priced, 0),
+        (Certainty::Assumed, old.assumed, 0),
+    ];
+    for (certainty, amount, tokens) in sums {
+        if amount > UsdMicros(0) || tokens > 0 {
+            add(Share::EarlierGoals, 0, certainty, amount, tokens);
+        }
     }
     rows.into_values().collect()
 }
@@ -204,9 +211,14 @@ mod tests {
             entry(Op::Work, Some("b"), "work", 2, 300, Certainty::Reserved),
         ];
         state.ledger.entries = (1..).map(DispatchId).zip(entries).collect();
-        let foreign = Unattributed { dispatch: "x".into(), day: Day(2), amount: UsdMicros(7) };
+        let foreign = Unattributed { dispatch: "x".into(), day: Day(2), revision: 1, amount: UsdMicros(7) };
         state.ledger.unattributed.insert("x".into(), foreign);
-        state.ledger.archived = Archived { spent: UsdMicros(1_000), tokens: 50 };
+        state.ledger.archived = Archived {
+            measured: UsdMicros(600),
+            priced: UsdMicros(300),
+            assumed: UsdMicros(100),
+            tokens: 50,
+        };
         state
     }
 

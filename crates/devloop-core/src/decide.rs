@@ -393,6 +393,7 @@ fn base_check(view: &View<'_>, seen: &Observation) -> Option<Decision> {
         op: Op::Check,
         subject: Subject::Target,
         route: None,
+        who: None,
         reserve: UsdMicros(0),
         basis: Basis::of_loop(view.state, view.policy, Some(tip)),
         worktree: None,
@@ -428,6 +429,7 @@ fn start_model(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>)
     let lease = NewLease {
         op,
         subject: subject.clone(),
+        who: view.policy.routes.get(&route).map(|route| route.identity.clone()),
         route: Some(route),
         reserve,
         basis,

@@ -8,7 +8,7 @@ use crate::decide::Decision;
 use crate::effect::{Contract, Effect, Job, Start};
 use crate::event::Event;
 use crate::hold::{Hold, HoldKey, HoldKind, MAX_ITEMS, Subject};
-use crate::ids::{DispatchId, Oid, RouteKey, TaskId};
+use crate::ids::{DispatchId, Identity, Oid, RouteKey, TaskId};
 use crate::reason::Reason;
 use crate::state::{Lease, Op, Planning};
 use crate::task::{ResumeTo, Stage, Task, clip};
@@ -20,6 +20,7 @@ pub(crate) struct NewLease {
     pub(crate) op: Op,
     pub(crate) subject: Subject,
     pub(crate) route: Option<RouteKey>,
+    pub(crate) who: Option<Identity>,
     pub(crate) reserve: UsdMicros,
     pub(crate) basis: Basis,
     pub(crate) worktree: Option<DispatchId>,
@@ -83,6 +84,7 @@ impl Draft {
             op: start.op,
             subject: start.subject,
             route: start.route,
+            who: start.who,
             epoch: 1,
             owner: view.stamp.owner.clone(),
             started_at: view.now.active,
@@ -153,7 +155,14 @@ pub(crate) fn effect_of(
             contract: terms(task)?,
             route: lease.route.clone()?,
         },
-        Op::Check => Effect::Check { dispatch, epoch, commit: head?, contract: terms(task) },
+        Op::Check => Effect::Check {
+            dispatch,
+            epoch,
+            commit: head?,
+            contract: terms(task),
+            // Before any work all of them are wanted: which are red is what a person is asked about.
+            known_red: if task.is_some() { known_red } else { Vec::new() },
+        },
         Op::Merge => Effect::Merge {
             dispatch,
             epoch,
@@ -189,7 +198,15 @@ fn job(view: &View<'_>, lease: &Lease, task: Option<&Task>) -> Option<Job> {
                 notes: view.state.plan_counters.notes.clone(),
             })
         }
-        Op::Review => Some(Job::Review { contract: contract(task?, base?), head: lease.basis.head.clone()? }),
+        Op::Review => {
+            let task = task?;
+            Some(Job::Review {
+                contract: contract(task, base?),
+                head: lease.basis.head.clone()?,
+                earlier: task.findings.open.clone(),
+                checks: task.checked.clone(),
+            })
+        }
         _ => {
             let task = task?;
             let start = task.tip.clone().map_or(Start::Fresh, |tip| Start::Continue { tip });
@@ -197,7 +214,8 @@ fn job(view: &View<'_>, lease: &Lease, task: Option<&Task>) -> Option<Job> {
                 Some(ResumeTo::Rework { notes }) => notes.clone(),
                 _ => String::new(),
             };
-            Some(Job::Work { contract: contract(task, base?), start, notes })
+            let findings = task.findings.open.clone();
+            Some(Job::Work { contract: contract(task, base?), start, notes, findings })
         }
     }
 }

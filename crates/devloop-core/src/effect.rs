@@ -3,8 +3,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::finding::Finding;
 use crate::hold::HoldKey;
 use crate::ids::{Branch, DispatchId, Identity, Oid, RouteKey, TaskId};
+use crate::report::CheckOutcome;
 use crate::task::Estimate;
 use crate::tier::{Risk, Tier};
 
@@ -47,6 +49,9 @@ data! {
             commit: Oid,
             /// The task's contract; none for a check of the target itself.
             contract: Option<Contract>,
+            /// Red checks that a person accepted: they end no run of checks early.
+            #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+            known_red: Vec<String>,
         },
         /// Merge a reviewed head, probed first, published by compare-and-swap.
         Merge {
@@ -147,6 +152,9 @@ data! {
             start: Start,
             /// What to mend; empty at first.
             notes: String,
+            /// What the last review found.
+            #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+            findings: Vec<Finding>,
         },
         /// Review a commit.
         Review {
@@ -154,6 +162,12 @@ data! {
             contract: Contract,
             /// The commit.
             head: Oid,
+            /// What the review before found, by name.
+            #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+            earlier: Vec<Finding>,
+            /// What the checks said of the commit; none when there are none.
+            #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+            checks: Option<CheckOutcome>,
         },
     }
 

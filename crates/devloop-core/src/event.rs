@@ -4,9 +4,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::command::TaskEdit;
+use crate::finding::Finding;
 use crate::hold::{Hold, HoldKey, HoldKind, Subject};
 use crate::ids::{Branch, Digest, DispatchId, Identity, Oid, RouteKey, TaskId};
 use crate::ledger::Certainty;
+use crate::report::CheckOutcome;
 use crate::state::{AnswerRecord, Ending, Gate, Grant, Lease, Owner};
 use crate::task::{ResumeTo, Task};
 use crate::units::{ActiveMs, AwakeMs, Day, Tokens, UsdMicros, WallMs};
@@ -130,7 +132,8 @@ data! {
             /// Its id.
             dispatch: DispatchId,
         },
-        /// A provider fault is not the task's: its attempt was returned. Before `LeaseEnded`.
+        /// A provider fault, or a review without a verdict, is not the task's: its attempt was returned, its
+        /// money is kept. Before `LeaseEnded`.
         AttemptReturned {
             /// Its id.
             dispatch: DispatchId,
@@ -197,6 +200,20 @@ data! {
             head: Oid,
             /// The target commit it starts from.
             base: Oid,
+        },
+        /// The checks ran on the task's commit, or could not.
+        Checked {
+            /// The task.
+            task: TaskId,
+            /// What they said.
+            outcome: CheckOutcome,
+        },
+        /// A reviewer gave a verdict; these are its findings from here on.
+        FindingsNamed {
+            /// The task.
+            task: TaskId,
+            /// What was found, by name.
+            findings: Vec<Finding>,
         },
         /// A reviewer passed exactly this head.
         ReviewPassed {
@@ -367,5 +384,7 @@ data! {
         LostSwap,
         /// A dispatch whose owner died while it ran: its attempt was returned, its money is kept.
         Orphan,
+        /// A review without a verdict: its attempt was returned, its money is kept.
+        Refusal,
     }
 }

@@ -140,9 +140,9 @@ hold_kinds! {
     ScopeCheckFailed = "scope_check_failed": [Retry, RetryFresh, Drop, Stop];
     /// A merge without a pass.
     NoReviewPass = "no_review_pass": [Review, Retry, Drop, Stop];
-    /// The verdict names another commit.
+    /// The verdict names another commit that the loop knows.
     StaleReviewSha = "stale_review_sha": [Review, Retry, Drop, Stop];
-    /// The verdict names no commit of this task.
+    /// The verdict names a commit that the loop does not know.
     UnknownReviewSha = "unknown_review_sha": [Review, Retry, Drop, Stop];
     /// The reviewer wrote part of the change.
     ReviewerIdentityConflict = "reviewer_identity_conflict": [Review, Drop, Stop];
@@ -154,6 +154,8 @@ hold_kinds! {
     RepeatedTestFailure = "repeated_test_failure": [Retry, RetryFresh, Replan, Drop, Stop];
     /// Reviews are used up.
     MaxReviewCycles = "max_review_cycles": [Retry, RetryFresh, Drop, Stop];
+    /// A review found the same again, or not less than the review before.
+    NoConvergence = "no_convergence": [Retry, RetryFresh, Review, Replan, Accept, Drop, Stop];
     /// The day's money is spent.
     DailyCostCap = "daily_cost_cap": [Allow, Stop];
     /// The money since start is spent.
@@ -190,11 +192,11 @@ hold_kinds! {
     CheckUnavailable = "check_unavailable": [Review, Retry, Drop, Stop];
     /// The change is too large to be reviewed, and was planned anew too often.
     TaskOverBudget = "task_over_budget": [Replan, Retry, RetryFresh, Drop, Stop];
-    /// A rule of the project refused the commit before its review; only states of the earlier plugin have it.
+    /// A rule of the project refused the commit before its review.
     PreprBlocked = "prepr_blocked": [Retry, RetryFresh, Drop, Stop];
-    /// A rule of the project gave no word on the commit; only states of the earlier plugin have it.
+    /// A rule of the project gave no word on the commit.
     PreprUnavailable = "prepr_unavailable": [Review, Retry, Drop, Stop];
-    /// The forge refused the merge; only states of the earlier plugin have it.
+    /// The forge refused the merge.
     ForgeMergeRefused = "forge_merge_refused": [Retry, Drop, Stop];
     /// The result was for something else.
     InvalidAgentResult = "invalid_agent_result": [Retry, Drop, Stop];
@@ -268,6 +270,30 @@ impl HoldKind {
                 | HoldKind::TaskCostCap
                 | HoldKind::AllProjectsDailyCap
                 | HoldKind::ReserveExceedsCap
+        )
+    }
+
+    /// Whether no decision opens it: only a state that was carried over from version 1 has it. The earlier
+    /// plugin asked about these; here they cannot come about, or go on by themselves:
+    ///
+    /// * a merge takes a `ReviewedHead`, so none is tried without a pass;
+    /// * a reviewer is chosen among those who did not work on the task, and a review counts only while the
+    /// rule
+    ///   of that choice stands and for whom it was dispatched to;
+    /// * a verdict `REPLAN` is planned anew at once, and asked about as `replans`;
+    /// * rules before a pull request and merges by a forge are no part of the loop;
+    /// * a report is applied, or its own fault is named.
+    #[must_use]
+    pub fn is_carried_over(self) -> bool {
+        matches!(
+            self,
+            HoldKind::NoReviewPass
+                | HoldKind::ReviewerIdentityConflict
+                | HoldKind::ReviewRequestedReplan
+                | HoldKind::PreprBlocked
+                | HoldKind::PreprUnavailable
+                | HoldKind::ForgeMergeRefused
+                | HoldKind::ResultTransitionFailed
         )
     }
 

@@ -154,49 +154,69 @@ impl Identity {
     }
 }
 
-/// One dispatch or other leased operation. Counts up inside a project and is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
-pub struct DispatchId(pub u64);
+/// A number behind a letter: counts up and is never reused.
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($number:ty), $letter:literal, $what:literal, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "serde", serde(try_from = "String", into = "String"))]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "String"))]
+        pub struct $name(pub $number);
 
-impl fmt::Display for DispatchId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "d{}", self.0)
-    }
-}
-
-impl DispatchId {
-    /// Reads the written form `d<number>`.
-    ///
-    /// # Errors
-    /// [`BadId`] for anything else, leading zeros included.
-    pub fn parse(text: &str) -> Result<Self, BadId> {
-        let bad = BadId { what: "a dispatch id", rule: "'d' and a number" };
-        let digits = text.strip_prefix('d').ok_or(bad)?;
-        if digits.is_empty() || (digits.len() > 1 && digits.starts_with('0')) {
-            return Err(bad);
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($letter, "{}"), self.0)
+            }
         }
-        if !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(bad);
+
+        impl $name {
+            /// Reads the written form: the letter and the number.
+            ///
+            /// # Errors
+            /// [`BadId`] for anything else, leading zeros included.
+            pub fn parse(text: &str) -> Result<Self, BadId> {
+                let bad = BadId { what: $what, rule: $rule };
+                let digits = text.strip_prefix($letter).ok_or(bad)?;
+                if digits.is_empty() || (digits.len() > 1 && digits.starts_with('0')) {
+                    return Err(bad);
+                }
+                if !digits.bytes().all(|b| b.is_ascii_digit()) {
+                    return Err(bad);
+                }
+                digits.parse().map(Self).map_err(|_| bad)
+            }
         }
-        digits.parse().map(Self).map_err(|_| bad)
-    }
+
+        impl TryFrom<String> for $name {
+            type Error = BadId;
+            fn try_from(text: String) -> Result<Self, BadId> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                alloc::format!("{id}")
+            }
+        }
+    };
 }
 
-impl TryFrom<String> for DispatchId {
-    type Error = BadId;
-    fn try_from(text: String) -> Result<Self, BadId> {
-        Self::parse(&text)
-    }
-}
-
-impl From<DispatchId> for String {
-    fn from(id: DispatchId) -> String {
-        alloc::format!("{id}")
-    }
-}
+number!(
+    /// One dispatch or other leased operation. Counts up inside a project and is never reused.
+    DispatchId(u64),
+    "d",
+    "a dispatch id",
+    "'d' and a number"
+);
+number!(
+    /// A finding of a reviewer. Counts up inside a task; a finding that comes again keeps it.
+    FindingId(u32),
+    "f",
+    "a finding's name",
+    "'f' and a number"
+);
 
 #[cfg(test)]
 mod tests {
@@ -215,10 +235,12 @@ mod tests {
     }
 
     #[test]
-    fn dispatch_ids_read_back_what_they_print() {
+    fn numbers_behind_a_letter_read_back_what_they_print() {
         assert_eq!(DispatchId::parse("d17"), Ok(DispatchId(17)));
         for bad in ["17", "d", "d01", "d-1", "d1x", "d99999999999999999999"] {
             assert!(DispatchId::parse(bad).is_err(), "{bad}");
         }
+        assert_eq!(FindingId::parse("f17"), Ok(FindingId(17)));
+        assert!(FindingId::parse("d17").is_err() && FindingId::parse("f4294967296").is_err());
     }
 }

@@ -17,7 +17,7 @@ mod bounds;
 #[cfg(test)]
 mod tests;
 
-pub use bounds::MAX_GRANTS;
+pub use bounds::{MAX_GRANTS, check as sizes, event as sizes_of};
 
 /// The first rule that a state breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum Violation {
     TwoMerges(DispatchId),
     /// A lease that runs a model has no route, or no such entry in the ledger.
     NoEntry(DispatchId),
+    /// A lease of a model or of a commit does not say whose work it is, or another one does.
+    Nobody(DispatchId),
     /// Money is set aside for a dispatch that has no lease.
     StrayReserve(DispatchId),
     /// A dispatch id is not below the next one.
@@ -48,6 +50,8 @@ pub enum Violation {
     DuplicateHold(HoldKey),
     /// A task's hold lies among the loop's.
     MisplacedHold(HoldKey),
+    /// Two findings of a task have one name, or one that was never given.
+    FindingName(TaskId),
     /// A task depends on one that does not exist.
     UnknownDependency(TaskId),
     /// Tasks depend on each other in a circle; this is one of them, or waits for them.
@@ -74,6 +78,7 @@ impl fmt::Display for Violation {
             Violation::TwoLeases(subject) => write!(f, "{subject} has two leases"),
             Violation::TwoMerges(d) => write!(f, "{d} is a second merge, verification or revert"),
             Violation::NoEntry(d) => write!(f, "{d} runs a model without a ledger entry"),
+            Violation::Nobody(d) => write!(f, "{d} does not agree with whose work it is"),
             Violation::StrayReserve(d) => write!(f, "money is set aside for {d}, which has no lease"),
             Violation::DispatchAhead(d) => write!(f, "{d} is not below the next dispatch id"),
             Violation::WrongHead(task) => {
@@ -84,6 +89,9 @@ impl fmt::Display for Violation {
             Violation::ClosedRoute(route) => write!(f, "route {route} is closed and no hold asks to open it"),
             Violation::DuplicateHold(key) => write!(f, "hold {key} stands twice"),
             Violation::MisplacedHold(key) => write!(f, "hold {key} lies among the loop's"),
+            Violation::FindingName(task) => {
+                write!(f, "a finding of task {task} has the name of another, or one that was never given")
+            }
             Violation::UnknownDependency(task) => write!(f, "task {task} depends on one that does not exist"),
             Violation::Cycle(task) => {
                 write!(f, "task {task} is in a circle of dependencies, or waits for one")
@@ -91,9 +99,22 @@ impl fmt::Display for Violation {
             Violation::OpenTask(task) => write!(f, "the goal is complete but task {task} is not"),
             Violation::DayAhead => f.write_str("money is booked on a day to come"),
             Violation::PendingDay => f.write_str("the current day waits to be confirmed"),
-            Violation::TooMany(what) => write!(f, "too many {what}"),
-            Violation::TextTooLong(what) => write!(f, "a text is too long: {what}"),
-            Violation::NumberTooLarge(what) => write!(f, "a number is above 2^53 - 1: {what}"),
+            Violation::TooMany(field) | Violation::TextTooLong(field) | Violation::NumberTooLarge(field) => {
+                write!(f, "{}: {field}", self.size().map_or("", |(_, rule)| rule))
+            }
+        }
+    }
+}
+
+impl Violation {
+    /// For something too large: the path of the field, and the rule without it.
+    #[must_use]
+    pub fn size(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Violation::TooMany(field) => Some((field, "there are too many")),
+            Violation::TextTooLong(field) => Some((field, "a text is too long")),
+            Violation::NumberTooLarge(field) => Some((field, "a number is above 2^53 - 1")),
+            _ => None,
         }
     }
 }
@@ -128,6 +149,8 @@ fn leases(state: &LoopState) -> Checked {
     for (id, lease) in &state.leases {
         ensure(id.0 < state.next_dispatch, || Violation::DispatchAhead(*id))?;
         ensure(belongs(lease), || Violation::WrongLease(*id))?;
+        let done_by_somebody = lease.op.is_model() || lease.op == Op::Commit;
+        ensure(lease.who.is_some() == done_by_somebody, || Violation::Nobody(*id))?;
         if lease.op.is_model() {
             let booked = state.ledger.entries.get(id).is_some_and(|entry| entry.op == lease.op);
             ensure(booked && lease.route.is_some(), || Violation::NoEntry(*id))?;

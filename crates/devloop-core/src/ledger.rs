@@ -50,6 +50,8 @@ data! {
         pub dispatch: String,
         /// The day it was seen.
         pub day: Day,
+        /// The revision at which it was last told: the longest untold name is the first to go.
+        pub revision: u64,
         /// The amount.
         pub amount: UsdMicros,
     }
@@ -57,8 +59,16 @@ data! {
     /// Money of finished goals, kept as sums.
     #[derive(Copy, Default)]
     pub struct Archived {
-        /// Spent over all finished goals.
-        pub spent: UsdMicros,
+        /// Reported money of all finished goals.
+        #[cfg_attr(feature = "serde", serde(default))]
+        pub measured: UsdMicros,
+        /// Their tokens times price.
+        #[cfg_attr(feature = "serde", serde(default))]
+        pub priced: UsdMicros,
+        /// Kept for their silent dispatches; and all money that was put away before the three were kept
+        /// apart.
+        #[cfg_attr(feature = "serde", serde(alias = "spent"))]
+        pub assumed: UsdMicros,
         /// Tokens over all finished goals.
         pub tokens: u64,
     }
@@ -130,6 +140,24 @@ impl Spend {
             Certainty::Measured => &mut self.measured,
         };
         *slot = slot.plus(amount.0);
+    }
+}
+
+impl Archived {
+    /// Adds what was spent; reservations are nothing that was.
+    pub(crate) fn add(&mut self, certainty: Certainty, amount: UsdMicros) {
+        let slot = match certainty {
+            Certainty::Reserved | Certainty::Assumed => &mut self.assumed,
+            Certainty::Priced => &mut self.priced,
+            Certainty::Measured => &mut self.measured,
+        };
+        *slot = slot.plus(amount.0);
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn spent(&self) -> UsdMicros {
+        total([self.measured, self.priced, self.assumed].into_iter())
     }
 }
 

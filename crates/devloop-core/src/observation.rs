@@ -22,7 +22,7 @@ data! {
         pub free_disk_bytes: u64,
         /// Other projects of this user.
         pub others: Others,
-        /// Finished operations that may not be settled yet.
+        /// Finished operations that may not be settled yet, at most [`MAX_REPORTS`]: more are not looked at.
         pub reports: Vec<Report>,
         /// Leases of other owners and what is known of their processes.
         pub orphans: Vec<OrphanSeen>,
@@ -85,6 +85,9 @@ data! {
         pub committed_today: UsdMicros,
         /// Worker slots taken.
         pub slots: u32,
+        /// Projects without a worker that wait for a slot.
+        #[cfg_attr(feature = "serde", serde(default))]
+        pub waiting: u32,
     }
 
     /// A lease of another owner.
@@ -108,6 +111,9 @@ data! {
         Alive,
     }
 }
+
+/// One look has at most this many reports. The host keeps the rest for its next look.
+pub const MAX_REPORTS: usize = crate::apply::MAX_UNATTRIBUTED;
 
 /// The two clocks of one decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

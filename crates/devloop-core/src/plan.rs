@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::finding::Findings;
 use crate::ids::TaskId;
 use crate::paths::pattern_fault;
 use crate::state::LoopState;
@@ -161,6 +162,8 @@ fn new_task(
         implementers: BTreeSet::new(),
         base: None,
         tip: None,
+        checked: None,
+        findings: Findings::default(),
     }
 }
 

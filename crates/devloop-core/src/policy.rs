@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::ids::{Branch, Digest, Identity, RouteKey};
+use crate::price::Peak;
 use crate::tier::Tier;
 use crate::units::{Map, Price, UsdMicros};
 
@@ -113,6 +114,8 @@ data! {
         pub fallback: Vec<RouteKey>,
         /// Its price, when known.
         pub price: Option<Price>,
+        /// The hours in which it costs something else, if there are any.
+        pub peak: Option<Peak>,
         /// What a dispatch reserves, when the operator says so.
         pub reserve: Option<UsdMicros>,
         /// The output ceiling of one dispatch, in tokens.

@@ -1,8 +1,10 @@
 //! Leases whose owner is gone and leases that ran out of time. A model is never started twice; host work is
 //! done again.
 
+use alloc::format;
+
 use crate::decide::Decision;
-use crate::draft::{Draft, View, deadline, effect_of};
+use crate::draft::{Draft, View, deadline, effect_of, rework};
 use crate::effect::Effect;
 use crate::event::{Counter, Event};
 use crate::hold::Subject;
@@ -11,6 +13,7 @@ use crate::observation::{Observation, OrphanSeen, ProcessTree};
 use crate::reason::Reason;
 use crate::settle::assume;
 use crate::state::{Ending, Lease, Planning};
+use crate::task::{ResumeTo, clip};
 
 /// Deals with the first lease of another owner, then with the first that ran out of time.
 pub(crate) fn recover(view: &View<'_>, seen: &Observation) -> Option<Decision> {
@@ -60,6 +63,7 @@ fn orphan(view: &View<'_>, dispatch: DispatchId, lease: &Lease, seen: &OrphanSee
         Subject::Task(id) => {
             if let Some(task) = view.state.tasks.get(id).filter(|t| t.dispatch() == Some(dispatch)) {
                 let to = lease.resume_to.clone().unwrap_or_else(|| task.restart_point());
+                let to = seen.saved.iter().fold(to, |to, name| with_saved(to, dispatch, name));
                 draft.event(Event::TaskMoved { task: id.clone(), to });
             }
         }
@@ -67,6 +71,16 @@ fn orphan(view: &View<'_>, dispatch: DispatchId, lease: &Lease, seen: &OrphanSee
     }
     draft.effect(Effect::RemoveWorktree { dispatch });
     Some(draft.done(Reason::OrphanSettled { subject: lease.subject.clone() }))
+}
+
+/// Work that was cut off is named to whoever goes on with it, and to the person who asks about the task.
+fn with_saved(to: ResumeTo, dispatch: DispatchId, name: &str) -> ResumeTo {
+    let saved = format!("What {dispatch} left unfinished when its loop died is kept as {name}.");
+    match to {
+        ResumeTo::Ready => rework(clip(&saved)),
+        ResumeTo::Rework { notes } => rework(clip(&format!("{saved}\n{notes}"))),
+        other => other,
+    }
 }
 
 /// A host operation of a dead owner is performed again: it is probed first or repeatable.

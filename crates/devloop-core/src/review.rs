@@ -2,7 +2,10 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 
+use crate::finding::{Found, Severity};
 use crate::ids::{Identity, Oid};
 use crate::policy::Independence;
 
@@ -30,6 +33,59 @@ data! {
         pub head: Oid,
         /// Notes, at most 8,192 characters.
         pub notes: String,
+        /// What it found, at most [`crate::finding::MAX_FINDINGS`].
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+        pub findings: Vec<Found>,
+    }
+}
+
+/// A verdict and findings that contradict each other: such a review is no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contradiction {
+    /// It asks for rework and names nothing that keeps the change from being merged.
+    NothingToMend,
+    /// It passes a change and names what keeps it from being merged.
+    PassWithBlocking,
+}
+
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Contradiction::NothingToMend => "a REWORK must name at least one blocking finding",
+            Contradiction::PassWithBlocking => "a PASS must name no blocking finding",
+        })
+    }
+}
+
+impl Verdict {
+    /// Merge it, with or without notes.
+    #[must_use]
+    pub fn is_pass(self) -> bool {
+        match self {
+            Verdict::Pass | Verdict::PassWithNotes => true,
+            Verdict::Rework | Verdict::Replan | Verdict::Blocked => false,
+        }
+    }
+}
+
+impl Review {
+    /// A verdict on a commit, without notes and findings.
+    #[must_use]
+    pub fn bare(verdict: Verdict, head: Oid) -> Review {
+        Review { verdict, head, notes: String::new(), findings: Vec::new() }
+    }
+
+    /// What keeps it from being a result; none for a review that agrees with itself.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        let blocking = self.findings.iter().any(|one| one.severity == Severity::Blocking);
+        match self.verdict {
+            Verdict::Rework if !blocking => Some(Contradiction::NothingToMend),
+            Verdict::Pass | Verdict::PassWithNotes if blocking => Some(Contradiction::PassWithBlocking),
+            Verdict::Pass | Verdict::PassWithNotes | Verdict::Rework | Verdict::Replan | Verdict::Blocked => {
+                None
+            }
+        }
     }
 }
 

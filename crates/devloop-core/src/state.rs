@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::basis::Basis;
 use crate::hold::{Hold, HoldKey, HoldKind, Subject};
-use crate::ids::{Branch, Digest, DispatchId, Oid, RouteKey, TaskId};
+use crate::ids::{Branch, Digest, DispatchId, Identity, Oid, RouteKey, TaskId};
 use crate::ledger::Ledger;
 use crate::task::{ResumeTo, Task};
 use crate::units::{ActiveMs, AwakeMs, Day, Map, UsdMicros, WallMs};
@@ -179,6 +179,10 @@ data! {
         pub subject: Subject,
         /// By which route; for a commit the route that worked; none for the host's own operations.
         pub route: Option<RouteKey>,
+        /// Whose work it is: the identity that the route had when it was dispatched; for a commit the
+        /// worker's. A later edit of the configuration changes nobody's work. None for the host's own
+        /// operations.
+        pub who: Option<Identity>,
         /// Fences a report against its own lease.
         pub epoch: u32,
         /// Who performs it.

@@ -4,11 +4,13 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::finding::Findings;
 use crate::hold::Hold;
 use crate::ids::{DispatchId, Identity, Oid, TaskId};
+use crate::report::CheckOutcome;
 use crate::review::ReviewedHead;
 use crate::tier::{Risk, Tier};
-use crate::units::{ActiveMs, WallMs};
+use crate::units::WallMs;
 
 /// The longest free text the core keeps, in characters.
 pub const MAX_TEXT: usize = 8192;
@@ -47,6 +49,12 @@ data! {
         pub base: Option<Oid>,
         /// The last host commit on the task's branch; none when the work starts afresh.
         pub tip: Option<Oid>,
+        /// What the checks said of `tip`; none before they ran on it, and when there are none.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+        pub checked: Option<CheckOutcome>,
+        /// What the last review found.
+        #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Findings::is_empty"))]
+        pub findings: Findings,
     }
 
     /// A size guess.
@@ -169,7 +177,7 @@ data! {
     pub struct Counters {
         /// Work dispatches that reached a model.
         pub attempts: u32,
-        /// Dispatches that no provider saw.
+        /// Dispatches that no provider saw, and reviews that ended without a verdict.
         pub refusals: u32,
         /// Reviews started.
         pub review_cycles: u32,
@@ -183,8 +191,9 @@ data! {
         pub conflicts: u32,
         /// Merges that lost the swap of the target.
         pub lost_swaps: u32,
-        /// When the first work started; none before it.
-        pub started_at: Option<ActiveMs>,
+        /// How long it was under leases, in awake milliseconds. What it waits for, a person included, does
+        /// not count.
+        pub busy_ms: u64,
         /// How often the same operation started with the same basis.
         pub repeats: Option<Repeats>,
     }
@@ -312,11 +321,16 @@ impl From<ResumeTo> for Stage {
 /// Cuts a text to [`MAX_TEXT`] characters and says so at its end.
 #[must_use]
 pub fn clip(text: &str) -> String {
+    clip_to(text, MAX_TEXT)
+}
+
+/// Cuts a text to `max` characters and says so at its end.
+pub(crate) fn clip_to(text: &str, max: usize) -> String {
     const MARK: &str = " [cut]";
-    if text.chars().count() <= MAX_TEXT {
+    if text.chars().count() <= max {
         return text.into();
     }
-    let keep = MAX_TEXT - MARK.len();
+    let keep = max.saturating_sub(MARK.len());
     let mut out: String = text.chars().take(keep).collect();
     out.push_str(MARK);
     out

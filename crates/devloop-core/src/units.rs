@@ -146,6 +146,17 @@ impl Price {
         UsdMicros(u64::try_from(sum).unwrap_or(MAX_NUMBER).min(MAX_NUMBER))
     }
 
+    /// The dearer of both, kind by kind.
+    #[must_use]
+    pub fn dearest(&self, other: &Price) -> Price {
+        Price {
+            input_uncached: self.input_uncached.max(other.input_uncached),
+            cache_read: self.cache_read.max(other.cache_read),
+            cache_write: self.cache_write.max(other.cache_write),
+            output: self.output.max(other.output),
+        }
+    }
+
     /// The most that `max_tokens` output tokens can cost: what a reservation without a figure of its own
     /// assumes.
     #[must_use]

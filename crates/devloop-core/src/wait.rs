@@ -87,7 +87,10 @@ fn admission(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -
     }
 }
 
-/// What ends an obstacle.
+/// A pull request is looked at no sooner than this from now: a minute.
+pub const POLL_FLOOR_MS: u64 = 60_000;
+
+/// What ends an obstacle. A moment lies in the future.
 fn waker(view: &View<'_>, seen: &Observation, obstacle: &Obstacle) -> Waker {
     let any = || match view.state.leases.keys().next() {
         Some(dispatch) => Waker::Lease(*dispatch),
@@ -109,7 +112,9 @@ fn waker(view: &View<'_>, seen: &Observation, obstacle: &Obstacle) -> Waker {
         | Obstacle::Noop { .. }
         | Obstacle::Disk
         | Obstacle::TargetMissing => Waker::Shared,
-        Obstacle::Route { until: Some(at), .. } | Obstacle::Poll { at } => Waker::At(*at),
+        Obstacle::Route { until: Some(at), .. } => Waker::At(*at),
+        // Looking at a pull request takes its time; one that is due is waited for in the future, too.
+        Obstacle::Poll { at } => Waker::At((*at).max(view.now.wall.plus(POLL_FLOOR_MS))),
         Obstacle::Route { until: None, route } => {
             let users = view.state.leases.iter().find(|(_, l)| l.route.as_ref() == Some(route));
             users.map_or(Waker::Person, |(dispatch, _)| Waker::Lease(*dispatch))

@@ -5,15 +5,15 @@ use devloop_core::apply::MAX_UNATTRIBUTED;
 use devloop_core::command::Wish;
 use devloop_core::effect::{Effect, Job};
 use devloop_core::ids::DispatchId;
-use devloop_core::ledger::Unattributed;
+use devloop_core::observation::MAX_REPORTS;
 use devloop_core::policy::{Backend, Policy};
 use devloop_core::reason::{Reason, WaitWhy};
 use devloop_core::report::{MergeFault, Outcome, Report, Usage, UsageSource};
-use devloop_core::state::{LoopState, Phase};
+use devloop_core::state::{LoopState, Op, Phase};
 use devloop_core::task::{Done, Stage};
 use devloop_core::tier::Risk;
 use devloop_core::units::{DAY_MS, Tokens, UsdMicros, WallMs};
-use devloop_testkit::world::{World, key, planned, policy, two};
+use devloop_testkit::world::{World, key, planned, policy, route, two};
 
 fn world(policy: Policy) -> World {
     World::new(vec![planned("a", &[], "a/**", Risk::Low)], policy)
@@ -137,20 +137,97 @@ fn a_session_too_small_for_one_reserve_is_allowed_for_every_run_of_the_goal() {
     assert_eq!(world.run(), Reason::StillComplete, "{:?}", world.holds());
 }
 
-#[test]
-fn usage_of_one_more_unknown_dispatch_is_booked_once() {
+/// A finished night and the reports of this many dispatches that nobody knows, one millionth each.
+fn strangers(count: usize) -> (World, Vec<Report>) {
     let mut world = world(policy(Backend::Scripted));
     assert_eq!(world.run(), Reason::StillComplete);
-    let day = world.state.clock.day;
-    for n in 0..MAX_UNATTRIBUTED {
-        let dispatch = format!("d{}", 1_000 + n);
-        let usage = Unattributed { dispatch: dispatch.clone(), day, amount: UsdMicros(1) };
-        world.state.ledger.unattributed.insert(dispatch, usage);
+    let report = |n: usize| Report {
+        dispatch: DispatchId(5_000 + n as u64),
+        epoch: 1,
+        usage: Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(1)))),
+        outcome: Outcome::NoResult { detail: "late".into() },
+    };
+    (world, (0..count).map(report).collect())
+}
+
+#[test]
+fn usage_of_unknown_dispatches_is_booked_once_however_many_one_look_tells_of() {
+    for count in [1, MAX_UNATTRIBUTED - 1, MAX_UNATTRIBUTED] {
+        let (mut world, reports) = strangers(count);
+        let day = world.state.clock.day;
+        let before = world.state.ledger.day(day).spent();
+        // The host shows them again when it died before it dropped them.
+        for _ in 0..3 {
+            world.queue.clone_from(&reports);
+            assert_eq!(world.tick(), Reason::StillComplete, "{count}");
+            assert_eq!(world.state.ledger.day(day).spent(), before.plus(count as u64), "{count}");
+        }
     }
+}
+
+#[test]
+fn names_that_one_look_tells_of_do_not_push_each_other_out_of_a_full_book() {
+    let (mut world, reports) = strangers(2 * MAX_UNATTRIBUTED);
+    let day = world.state.clock.day;
     let before = world.state.ledger.day(day).spent();
-    let usage = Some(Usage::per_dispatch(UsageSource::Result, Tokens::default(), Some(UsdMicros(70))));
-    let outcome = Outcome::NoResult { detail: "late".into() };
-    world.queue.push(Report { dispatch: DispatchId(9_999), epoch: 1, usage, outcome });
-    assert_eq!(world.tick(), Reason::StillComplete);
-    assert_eq!(world.state.ledger.day(day).spent(), before.plus(70));
+    let (old, new) = reports.split_at(MAX_UNATTRIBUTED);
+    world.queue = old.to_vec();
+    world.tick();
+    // Half of them are known, and of all names those were told first.
+    world.queue = [&old[..MAX_UNATTRIBUTED / 2], &new[..MAX_UNATTRIBUTED / 2]].concat();
+    for _ in 0..2 {
+        let again = world.queue.clone();
+        world.tick();
+        world.queue = again;
+    }
+    let all = (MAX_UNATTRIBUTED + MAX_UNATTRIBUTED / 2) as u64;
+    assert_eq!(world.state.ledger.day(day).spent(), before.plus(all));
+    assert_eq!(world.state.ledger.unattributed.len(), MAX_UNATTRIBUTED + 1, "the names and the rest");
+}
+
+#[test]
+fn one_report_more_than_a_look_has_is_left_for_the_next_look() {
+    let (mut world, reports) = strangers(MAX_REPORTS + 1);
+    let day = world.state.clock.day;
+    let before = world.state.ledger.day(day).spent();
+    world.queue.clone_from(&reports);
+    world.tick();
+    assert_eq!(world.state.ledger.day(day).spent(), before.plus(MAX_REPORTS as u64));
+    world.queue = reports[MAX_REPORTS..].to_vec();
+    world.tick();
+    assert_eq!(world.state.ledger.day(day).spent(), before.plus(MAX_REPORTS as u64 + 1));
+}
+
+#[test]
+fn work_belongs_to_whom_its_route_named_when_it_was_dispatched() {
+    let mut world = world(policy(Backend::Scripted));
+    tick_until(&mut world, |state| state.tasks.iter().any(|t| matches!(t.stage, Stage::Working(_))));
+    // Whoever reviews from now on is the one that works on it at this moment.
+    let worker = world.policy.routes[&key("work")].identity.clone();
+    let reviewer = world.policy.routes[&key("review")].identity.clone();
+    world.policy.routes.get_mut(&key("work")).expect("route").identity = reviewer.clone();
+    world.policy.routes.get_mut(&key("review")).expect("route").identity = worker.clone();
+    assert_eq!(world.run(), Reason::Halted);
+    assert_eq!(world.holds(), ["task/a:no_independent_reviewer"]);
+    let task = world.state.tasks.iter().next().expect("a");
+    assert_eq!(task.implementers.iter().collect::<Vec<_>>(), [&worker]);
+}
+
+#[test]
+fn a_route_that_leaves_the_configuration_while_it_works_takes_nothing_with_it() {
+    for wanted in [Op::Work, Op::Review] {
+        let mut policy = policy(Backend::Scripted);
+        policy.routes.insert(key("spare"), route(Backend::Scripted, "far/spare"));
+        let mut world = world(policy);
+        tick_until(&mut world, |state| state.leases.values().any(|lease| lease.op == wanted));
+        let spare = key("spare");
+        if wanted == Op::Work {
+            world.policy.routes.remove(&key("work"));
+            world.policy.routing.values_mut().for_each(|route| *route = spare.clone());
+        } else {
+            world.policy.routes.remove(&key("review"));
+            world.policy.reviewer = spare;
+        }
+        assert_eq!(world.run(), Reason::StillComplete, "{wanted:?} {:?}", world.holds());
+    }
 }

@@ -245,7 +245,7 @@ fn replan_replaces_the_task_and_rewrites_who_waits_for_it() {
     let mut world = World::new(two(), policy(Backend::Scripted));
     let mut first = true;
     world.script = Box::new(move |effect, _| match effect {
-        Effect::Dispatch { job: Job::Review { contract, head }, .. }
+        Effect::Dispatch { job: Job::Review { contract, head, .. }, .. }
             if contract.task.as_str() == "a" && std::mem::take(&mut first) =>
         {
             Some(verdict(Verdict::Replan, head, "too big"))

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use arbitrary::{Arbitrary, Unstructured};
-use devloop_bridge::{CoreError, Fault, IntoDomain, IntoWit, Session, replay};
+use devloop_bridge::{CoreError, Fault, IntoDomain, IntoWit, Replayed, Session, replay};
 use devloop_core::decide::Input;
 use devloop_core::event::Event;
 use devloop_core::state::LoopState;
@@ -132,7 +132,7 @@ fn compare(guest: &mut Guest, this: ResourceAny, native: &mut Session, call: Cal
         }
         Call::Replay(steps, every) => {
             let told = machine.call_replay(&mut *store, opened.0, opened.1, &steps, every).expect("returns");
-            let expected = read(steps).and_then(|steps| replay(opened.0, opened.1, steps, every));
+            let expected = replay::<_, Replayed>(opened.0, opened.1, steps.into_iter(), every);
             assert_eq!(named(told), tell(expected));
         }
         Call::SetPolicy(policy) => {

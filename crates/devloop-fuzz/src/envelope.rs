@@ -1,10 +1,11 @@
 //! Any text as the output of a model: what is read is written and read again to the same, twice is once, and
 //! the parts keep their limits.
 
+use devloop_core::finding::{Found, MAX_FINDINGS};
 use devloop_core::ids::TaskId;
 use devloop_core::plan::PlannedTask;
 use devloop_core::report::Outcome;
-use devloop_core::review::Verdict;
+use devloop_core::review::{Review, Verdict};
 use devloop_wire::envelope::{Envelope, Expected, NoEnvelope, WorkEnd, outcome, parse, prose};
 use serde_json::{Value, json};
 
@@ -48,10 +49,24 @@ fn limits(envelope: &Envelope) {
     let text = match envelope {
         Envelope::Plan { .. } => return,
         Envelope::Implementation { summary, .. } => summary,
-        Envelope::Review { review, .. } => &review.notes,
+        Envelope::Review { review, .. } => {
+            findings(review);
+            &review.notes
+        }
     };
     assert!(text.chars().count() <= MAX_TEXT, "a text of {} characters", text.chars().count());
     assert!(!text.contains('\0'));
+}
+
+/// A review that is read agrees with itself and keeps its findings within their limits.
+fn findings(review: &Review) {
+    assert_eq!(review.contradiction(), None);
+    assert!(review.findings.len() <= MAX_FINDINGS);
+    for found in &review.findings {
+        assert_eq!(found.bounded(), *found);
+        assert!(!found.text.trim().is_empty() && !found.text.contains('\0'));
+        assert!(found.line != Some(0) && found.path.as_deref() != Some(""));
+    }
 }
 
 fn outcomes(text: &str) {
@@ -98,10 +113,18 @@ fn written(envelope: &Envelope) -> Value {
             };
             json!({
                 "version": 1, "kind": "review", "taskId": task, "reviewedSha": review.head.as_str(),
-                "verdict": verdict, "notes": review.notes
+                "verdict": verdict, "notes": review.notes,
+                "findings": review.findings.iter().map(finding).collect::<Vec<_>>(),
             })
         }
     }
+}
+
+fn finding(found: &Found) -> Value {
+    json!({
+        "id": found.id, "severity": found.severity, "path": found.path, "line": found.line,
+        "text": found.text,
+    })
 }
 
 fn task(task: &PlannedTask) -> Value {

@@ -3,6 +3,8 @@
 wit_bindgen::generate!({ path: "../../wit", world: "core" });
 
 mod allocator;
+#[cfg(target_family = "wasm")]
+mod compare;
 #[cfg(feature = "hostile")]
 mod hostile;
 #[cfg(not(feature = "hostile"))]

@@ -35,7 +35,7 @@ impl Guest for Core {
         steps: Vec<wit::Step>,
         digest_every: u32,
     ) -> Result<Vec<wit::Replayed>, wit::CoreError> {
-        tell(read(steps).and_then(|steps| replay(&state, &policy, steps, digest_every)))
+        replay(&state, &policy, steps.into_iter(), digest_every).map_err(IntoWit::into_wit)
     }
 }
 

@@ -124,8 +124,12 @@ impl Desk {
             GoalSeen::Unusable(why) => format!("{why}; nothing new starts until it is a text file again"),
             _ => next.reason.sentence(),
         };
+        let root = self.locks.armed().root();
+        // A ledger that cannot be read is `cost`'s and doctor's to name; here nothing is known then.
+        let ledger = Ledger::look(self.locks.user(), &self.disk);
+        let history = ledger.map(|ledger| cost::history(root, &state, &ledger)).unwrap_or_default();
         Ok(view::make(&view::Source {
-            root: self.locks.armed().root(),
+            root,
             state: &state,
             policy: self.session.policy(),
             seen: Some(&seen),
@@ -133,6 +137,7 @@ impl Desk {
             last: Some((next.reason.key(), sentence.as_str())),
             budgets: self.budgets,
             owner: OwnerView::of(self.locks.owner_record()?.as_ref()),
+            history: &history,
         }))
     }
 
@@ -143,7 +148,8 @@ impl Desk {
     pub fn cost(&mut self, by: By) -> Result<CostReport, HostError> {
         self.session.look()?;
         let ledger = Ledger::look(self.locks.user(), &self.disk)?;
-        Ok(cost::report(self.locks.armed().root(), &self.session.state(), &ledger, by))
+        let (state, policy) = (self.session.state(), self.session.policy());
+        Ok(cost::report(self.locks.armed().root(), &state, policy, &ledger, by))
     }
 
     /// What the loop would do next, with a wish or without; nothing is recorded.

@@ -4,8 +4,10 @@
 use std::path::Path;
 
 use devloop_core::cost::{By, Forecast, Row, Sample, Share, forecasts, per_merge, rows, samples};
+use devloop_core::expected::expected;
 use devloop_core::ids::{DispatchId, RouteKey};
 use devloop_core::ledger::Spend;
+use devloop_core::policy::Policy;
 use devloop_core::state::{LoopState, Op};
 use devloop_core::units::{Day, UsdMicros};
 use serde::Serialize;
@@ -27,6 +29,8 @@ pub struct CostReport {
     pub usd_micros_per_merge: Option<u64>,
     /// What the next run of each route will probably cost, from measured runs of all the user's projects.
     pub forecasts: Vec<ForecastRow>,
+    /// What the runs still to come will probably cost.
+    pub expected: ExpectedView,
 }
 
 /// One row of a cost report.
@@ -63,12 +67,51 @@ pub struct ForecastRow {
     pub p90_usd_micros: u64,
 }
 
+/// What the runs still to come will probably cost, in millionths of a US dollar.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExpectedView {
+    /// In one sentence; it says where nothing is known.
+    pub sentence: String,
+    /// Runs to come of which others were measured on the same route.
+    pub runs: u64,
+    /// The sum of their medians.
+    pub median_usd_micros: u64,
+    /// The sum of their 90th percentiles.
+    pub p90_usd_micros: u64,
+    /// Runs to come without any history.
+    pub unknown_runs: u64,
+    /// What those will set aside.
+    pub unknown_reserve_usd_micros: u64,
+}
+
+impl ExpectedView {
+    /// From the state and the measured runs of before.
+    #[must_use]
+    pub fn of(state: &LoopState, policy: &Policy, history: &[Forecast]) -> ExpectedView {
+        let sum = expected(state, policy, history);
+        ExpectedView {
+            sentence: sum.sentence(),
+            runs: sum.runs,
+            median_usd_micros: sum.median.0,
+            p90_usd_micros: sum.p90.0,
+            unknown_runs: sum.unknown_runs,
+            unknown_reserve_usd_micros: sum.unknown_reserve.0,
+        }
+    }
+}
+
+/// What measured runs of all the user's projects let expect of the next one of each route.
+#[must_use]
+pub fn history(root: &Path, state: &LoopState, ledger: &Ledger) -> Vec<Forecast> {
+    forecasts(samples(state).chain(elsewhere(root, state, ledger)))
+}
+
 /// Makes the report from a project's state and the user's ledger.
 #[must_use]
-pub fn report(root: &Path, state: &LoopState, ledger: &Ledger, by: By) -> CostReport {
+pub fn report(root: &Path, state: &LoopState, policy: &Policy, ledger: &Ledger, by: By) -> CostReport {
     let rows = rows(state, by);
     let merges = per_merge(state);
-    let elsewhere = elsewhere(root, state, ledger);
+    let history = history(root, state, ledger);
     CostReport {
         by: match by {
             By::Task => "task",
@@ -79,7 +122,8 @@ pub fn report(root: &Path, state: &LoopState, ledger: &Ledger, by: By) -> CostRe
         rows: rows.iter().map(|row| cost_row(name(&row.share), row)).collect(),
         merged: merges.merged,
         usd_micros_per_merge: merges.each.map(|amount| amount.0),
-        forecasts: forecasts(samples(state).chain(elsewhere)).iter().map(forecast_row).collect(),
+        forecasts: history.iter().map(forecast_row).collect(),
+        expected: ExpectedView::of(state, policy, &history),
     }
 }
 
@@ -89,7 +133,8 @@ fn elsewhere(root: &Path, state: &LoopState, ledger: &Ledger) -> Vec<Sample> {
     let booked = |dispatch: &str| {
         DispatchId::parse(dispatch).is_ok_and(|dispatch| state.ledger.entries.contains_key(&dispatch))
     };
-    let measured = ledger.entries().filter(|entry| entry.certainty == Certainty::Measured);
+    let known = [Certainty::Priced, Certainty::Measured];
+    let measured = ledger.entries().filter(|entry| known.contains(&entry.certainty));
     let others = measured.filter(|entry| entry.project != own || !booked(&entry.dispatch));
     let sample = |entry: &crate::store::ledger::Entry| {
         Some(Sample {

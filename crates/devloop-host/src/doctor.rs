@@ -7,8 +7,11 @@ mod repair;
 
 use std::path::{Path, PathBuf};
 
+use devloop_core::ids::RouteKey;
+use devloop_core::policy::Backend;
 use devloop_core::state::LoopState;
-use devloop_wire::config_doc::{self, Config, SandboxMode};
+use devloop_wire::config_doc::{self, Config, RouteConfig, SandboxMode};
+use devloop_wire::config_price::PriceFrom;
 use serde::Serialize;
 
 use crate::backend::{self, Surroundings};
@@ -240,6 +243,7 @@ fn look_at_config(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Find
     let problems = backend::problems(&config, &Surroundings::of_process());
     found.extend(problems.iter().map(|text| Finding::problem("backend", text.clone()).at(&path)));
     found.push(look_at_sandbox(config.sandbox.mode));
+    found.extend(prices(&config).into_iter().map(|text| Finding::note("price", text).at(&path)));
     let missed = backend::agents_missed(&config).filter(|_| !is_run(armed, user));
     let well = config.warnings.is_empty() && problems.is_empty() && missed.is_none();
     let missed = missed.map(|text| Finding::problem("backend", text).at(&path));
@@ -248,6 +252,31 @@ fn look_at_config(armed: &Armed, user: Option<&UserFolder>, found: &mut Vec<Find
         found.push(Finding::well("config", "every field is understood").at(path));
     }
     Some(config)
+}
+
+/// What is known of the price of every route that does work, one sentence each.
+fn prices(config: &Config) -> Vec<String> {
+    let sentence = |(key, route): (&RouteKey, &RouteConfig)| {
+        let who = format!("route {key} ({})", route.identity);
+        // Claude Code tells its own money; what is priced is a run that was killed.
+        let told = route.backend == Backend::Claude;
+        match (route.backend, &route.price_from) {
+            (Backend::Noop | Backend::Scripted, _) | (_, PriceFrom::Own) => None,
+            (_, PriceFrom::Listed(row)) => {
+                Some(format!("{who} is priced by the list of {}: {}", row.as_of, row.source))
+            }
+            (_, PriceFrom::NoRate(row)) => Some(format!(
+                "{who} has a list price of {} in yuan; set usdPerCny, or its runs count with what they set \
+                 aside",
+                row.as_of
+            )),
+            (_, PriceFrom::Nobody) if told => None,
+            (_, PriceFrom::Nobody) => Some(format!(
+                "{who} has no known price: set its price, or its runs count with what they set aside"
+            )),
+        }
+    };
+    config.routes.iter().filter_map(sentence).collect()
 }
 
 fn look_at_state(

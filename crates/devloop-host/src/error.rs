@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use devloop_core::untrusted::Untrusted;
+
 /// What sort of failure this is; it alone selects exit code and HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorKind {
@@ -75,6 +77,7 @@ struct Inner {
     path: Option<PathBuf>,
     field: Option<String>,
     hints: Vec<Vec<String>>,
+    untrusted: Option<Untrusted>,
     source: Option<Source>,
 }
 
@@ -87,6 +90,7 @@ impl HostError {
             path: None,
             field: None,
             hints: Vec::new(),
+            untrusted: None,
             source: None,
         }))
     }
@@ -112,6 +116,13 @@ impl HostError {
     #[must_use]
     pub fn hint<S: Into<String>>(mut self, argv: impl IntoIterator<Item = S>) -> Self {
         self.0.hints.push(argv.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Says why there is no state to decide on.
+    #[must_use]
+    pub fn as_untrusted(mut self, why: Untrusted) -> Self {
+        self.0.untrusted = Some(why);
         self
     }
 
@@ -142,6 +153,11 @@ impl HostError {
         self.0.field.as_deref()
     }
 
+    /// Why there is no state to decide on, when that is what failed.
+    pub fn untrusted(&self) -> Option<Untrusted> {
+        self.0.untrusted
+    }
+
     /// Commands that would help, each an argv list.
     pub fn hints(&self) -> &[Vec<String>] {
         &self.0.hints
@@ -159,8 +175,10 @@ impl fmt::Display for HostError {
         if let Some(field) = &self.0.field {
             write!(f, " (field {field})")?;
         }
-        if let Some(path) = &self.0.path {
-            write!(f, " ({})", path.display())?;
+        if let Some(path) = self.0.path.as_ref().map(|path| path.display().to_string())
+            && !self.0.message.contains(&path)
+        {
+            write!(f, " ({path})")?;
         }
         if let Some(source) = &self.0.source {
             write!(f, ": {source}")?;

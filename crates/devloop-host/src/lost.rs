@@ -64,6 +64,7 @@ mod tests {
                 op: *op,
                 subject: Subject::Planning,
                 route: None,
+                who: None,
                 epoch: 4,
                 owner: owner(*instance),
                 started_at: ActiveMs(0),

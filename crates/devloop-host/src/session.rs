@@ -10,6 +10,7 @@ use devloop_core::diagnose::max_decisions;
 use devloop_core::ids::Digest;
 use devloop_core::policy::Policy;
 use devloop_core::state::LoopState;
+use devloop_core::untrusted::Untrusted;
 use devloop_wire::event_line::{self, Entry, JournalLine};
 use devloop_wire::migrate::{self, OldFiles, Present};
 use devloop_wire::trace_line::{self, TraceEntry};
@@ -378,6 +379,7 @@ fn refused_files(armed: &Armed, error: &devloop_wire::fault::DocError) -> HostEr
     let root = armed.root().to_string_lossy().into_owned();
     let what = format!("{error}; the files of the earlier plugin were left as they are");
     HostError::new(ErrorKind::Integrity, what)
+        .as_untrusted(Untrusted::InvalidState)
         .at(path)
         .hint(["devloop".to_owned(), "doctor".to_owned(), root])
         // Without the file the journal is asked, and without both the goal starts anew.
@@ -385,5 +387,5 @@ fn refused_files(armed: &Armed, error: &devloop_wire::fault::DocError) -> HostEr
 }
 
 fn integrity(error: devloop_wire::fault::DocError) -> HostError {
-    HostError::new(ErrorKind::Integrity, error.to_string())
+    HostError::new(ErrorKind::Integrity, error.to_string()).as_untrusted(Untrusted::InvalidState)
 }

@@ -21,13 +21,15 @@ fn project(armed: &Armed) -> String {
 /// that may be today for this project the dearest counts.
 #[must_use]
 pub fn others(ledger: &Ledger, armed: &Armed, days: impl IntoIterator<Item = u64>) -> Others {
-    let (mut money, mut slots) = (0, 0);
+    let (mut money, mut slots, mut waiting) = (0, 0, 0);
     for day in days {
         let sums = ledger.sums(day, Some(&project(armed)));
         money = sums.spent_usd_micros.saturating_add(sums.reserved_usd_micros).min(MAX_NUMBER).max(money);
         slots = sums.slots.max(slots);
+        waiting = sums.waiting.max(waiting);
     }
-    Others { committed_today: UsdMicros(money), slots: u32::try_from(slots).unwrap_or(u32::MAX) }
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    Others { committed_today: UsdMicros(money), slots: count(slots), waiting: count(waiting) }
 }
 
 /// Records what the decisions reserved and settled.
@@ -49,6 +51,44 @@ pub fn record(
     entries.dedup_by(|a, b| a.dispatch == b.dispatch);
     ledger.record(guard, &entries)?;
     ledger.shorten(guard, state.clock.day.0, SHORTEN_BYTES)?;
+    Ok(())
+}
+
+/// The name of the line that says whether a project waits for a slot; no dispatch has it.
+const WAITS: &str = "slot";
+
+/// Says whether the project has no worker and waits for a slot that others have, so that they leave it the
+/// next one.
+///
+/// # Errors
+/// When the ledger cannot be written.
+pub fn say_waiting(
+    ledger: &mut Ledger,
+    guard: &LedgerGuard<'_>,
+    armed: &Armed,
+    me: &Identity,
+    day: u64,
+    waiting: bool,
+) -> Result<(), HostError> {
+    let own = project(armed);
+    let said = ledger.entries().find(|entry| entry.project == own && entry.dispatch == WAITS);
+    if said.is_some_and(|entry| entry.waiting) == waiting {
+        return Ok(());
+    }
+    let entry = Entry {
+        project: own,
+        dispatch: WAITS.to_owned(),
+        certainty: Certainty::Void,
+        usd_micros: 0,
+        day,
+        slot: false,
+        waiting,
+        owner: waiting.then(|| me.clone()),
+        route: None,
+        op: None,
+        other: serde_json::Map::new(),
+    };
+    ledger.record(guard, &[entry])?;
     Ok(())
 }
 
@@ -90,11 +130,13 @@ fn entry(armed: &Armed, me: &Identity, state: &LoopState, dispatch: DispatchId) 
             None => Certainty::Void,
             Some(Sure::Reserved) => Certainty::Reserved,
             Some(Sure::Assumed) => Certainty::Assumed,
-            Some(Sure::Priced | Sure::Measured) => Certainty::Measured,
+            Some(Sure::Priced) => Certainty::Priced,
+            Some(Sure::Measured) => Certainty::Measured,
         },
         usd_micros: booked.map_or(0, |entry| entry.amount.0),
         day: booked.map_or(state.clock.day.0, |entry| entry.day.0),
         slot,
+        waiting: false,
         owner: slot.then(|| me.clone()),
         route: booked.map(|entry| entry.route.to_string()),
         op: booked.map(|entry| entry.op.key().to_string()),

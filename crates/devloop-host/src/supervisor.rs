@@ -7,21 +7,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use devloop_core::command::Command;
+use devloop_core::cost::Forecast;
 use devloop_core::decide::{Decision, Input};
 use devloop_core::effect::Effect;
+use devloop_core::event::Event;
 use devloop_core::ids::{Branch, DispatchId, TaskId};
-use devloop_core::observation::{Observation, Others};
+use devloop_core::observation::{MAX_REPORTS, Observation, Others, ProcessTree};
+use devloop_core::obstacle::Obstacle;
 use devloop_core::policy::Backend;
 use devloop_core::reason::Reason;
 use devloop_core::report::Report;
-use devloop_core::state::{Lease, LoopState};
+use devloop_core::state::{Lease, LoopState, Op};
 use devloop_core::units::WallMs;
+use devloop_core::wait::obstacles;
 use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
 use crate::backend::{self, AgentPort, Surroundings};
 use crate::clock::{Clock, SystemClock};
 use crate::command::{self, CommandReport};
+use crate::cost;
 use crate::doctor::{check_goal, edit_command};
 use crate::effects::{EffectConfig, Performer, Setting};
 use crate::error::{ErrorKind, HostError};
@@ -35,7 +40,7 @@ use crate::settings;
 use crate::shared;
 use crate::store::ledger::Ledger;
 use crate::store::points::{self, Point};
-use crate::store::{self, Armed, Disk, Identity, Locks, OwnerGuard, UserFolder, Wait, small};
+use crate::store::{self, Armed, Disk, Identity, LedgerGuard, Locks, OwnerGuard, UserFolder, Wait, small};
 use crate::told::Told;
 use crate::view::{self, OwnerView, View};
 use crate::watch::Watch;
@@ -105,6 +110,8 @@ pub struct Supervisor {
     pending: Vec<Effect>,
     /// Leases of this process that nobody works on.
     lost: Lost,
+    /// What measured runs let expect of the next ones, as of the last change.
+    history: Vec<Forecast>,
     /// The ledger misses what an earlier beat recorded.
     ledger_behind: bool,
     _watch: Watch,
@@ -169,6 +176,9 @@ impl Supervisor {
         }
         let watch = Watch::start(&armed, options.wake);
         let (seen, last) = (None, None);
+        // A ledger that cannot be read is named where it is needed; here nothing is known then.
+        let ledger = Ledger::look(owner.locks().user(), &disk);
+        let history = ledger.map(|ledger| cost::history(armed.root(), &session.state(), &ledger));
         Ok(Supervisor {
             armed,
             disk,
@@ -184,6 +194,7 @@ impl Supervisor {
             merged,
             pending: Vec::new(),
             lost: Lost::default(),
+            history: history.unwrap_or_default(),
             ledger_behind: false,
             _watch: watch,
         })
@@ -197,6 +208,7 @@ impl Supervisor {
         let decisions = self.decide()?;
         self.pending.extend(decisions.iter().flat_map(|d| d.effects.iter().cloned()));
         let mut report = self.report(&decisions);
+        self.forecast(&decisions, &mut report);
         self.owner.verify()?;
         for effect in std::mem::take(&mut self.pending) {
             match effect {
@@ -230,11 +242,17 @@ impl Supervisor {
         self.told.complete(&mut seen.reports);
         let state = self.session.state();
         let me = observe::owner(self.owner.locks().me());
+        for orphan in seen.orphans.iter_mut().filter(|orphan| orphan.tree == ProcessTree::Dead) {
+            let works = state.leases.get(&orphan.dispatch).is_some_and(|lease| lease.op == Op::Work);
+            orphan.saved = works.then(|| self.performer.save_orphan(orphan.dispatch)).flatten();
+        }
         let known = |dispatch: &DispatchId| {
             flying.contains(dispatch)
                 || self.pending.iter().any(|e| e.lease().is_some_and(|l| l.0 == *dispatch))
         };
         seen.reports.extend(self.lost.reports(&state, &me, &seen.reports, known));
+        // The rest stays where it is until the next look.
+        seen.reports.truncate(MAX_REPORTS);
         let by = format!("loop/{}", self.owner.locks().me().instance);
         let input = Input::Observation(seen.clone());
         let decided = self.session.run(&lock, &input, &by)?;
@@ -249,12 +267,29 @@ impl Supervisor {
                 true => shared::complete(ledger, guard, &self.armed, me, &state),
             };
             self.ledger_behind = noted.is_err();
+            self.history = cost::history(self.armed.root(), &state, ledger);
             if let Err(error) = noted {
                 self.session.note(vec![format!("the ledger of all projects was not continued: {error}")]);
             }
         }
+        if let (Some(ledger), Some(guard)) = (&mut ledger, &guard) {
+            self.say_waiting(ledger, guard, &seen);
+        }
         self.seen = Some(seen);
         Ok(decided.decisions)
+    }
+
+    /// Tells the other projects whether this one waits for one of their slots. A ledger that cannot be
+    /// written keeps nobody from working; it is told at the next beat.
+    fn say_waiting(&self, ledger: &mut Ledger, guard: &LedgerGuard<'_>, seen: &Observation) {
+        let state = self.session.state();
+        let waits = || {
+            let found = obstacles(&state, self.session.policy(), seen);
+            found.iter().any(|(_, obstacle)| *obstacle == Obstacle::SharedSlot)
+        };
+        let waits = seen.others.slots > 0 && state.slots_used() == 0 && waits();
+        let me = self.owner.locks().me();
+        drop(shared::say_waiting(ledger, guard, &self.armed, me, state.clock.day.0, waits));
     }
 
     /// The day that money is booked on, and the one that the clock shows: a new project has booked nothing
@@ -270,6 +305,16 @@ impl Supervisor {
             repo: &self.repo,
             clock: &*self.clock,
             me: self.owner.locks().me(),
+        }
+    }
+
+    /// Says what a goal will probably cost when it starts, and again when its plan is there.
+    fn forecast(&self, decisions: &[Decision], report: &mut TickReport) {
+        let starts = |event: &Event| matches!(event, Event::GoalStarted { .. } | Event::PlanAccepted { .. });
+        if decisions.iter().flat_map(|decision| &decision.events).any(starts) {
+            let sum =
+                devloop_core::expected::expected(&self.session.state(), self.session.policy(), &self.history);
+            report.notices.push(sum.sentence());
         }
     }
 
@@ -339,6 +384,7 @@ impl Supervisor {
             last,
             budgets: view::Budgets::Profile,
             owner: OwnerView::runs(self.owner.locks().me().pid),
+            history: &self.history,
         })
     }
 

@@ -4,19 +4,26 @@
 use std::path::Path;
 
 use devloop_core::circuit::{Cap, loop_caps};
+use devloop_core::cost::Forecast;
 use devloop_core::hold::Subject;
 use devloop_core::ledger::Spend;
 use devloop_core::observation::{Checkout, Observation};
 use devloop_core::obstacle::Obstacle;
 use devloop_core::policy::Policy;
 use devloop_core::question::{Question, open_questions};
-use devloop_core::render::{stage_word, usd};
+use devloop_core::render::{one_line, stage_word, usd};
 use devloop_core::state::{LoopState, Phase};
-use devloop_core::task::Task;
+use devloop_core::task::{ResumeTo, Stage, Task};
 use devloop_core::wait::obstacles;
 use serde::Serialize;
 
+use crate::cost::ExpectedView;
 use crate::store::OwnerRecord;
+
+/// The longest notes that are shown of a task, in characters.
+const NOTES_MAX_CHARS: usize = 240;
+/// Characters of a finding that a surface shows.
+const FINDING_CHARS: usize = 160;
 
 /// Where the limits come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -57,6 +64,8 @@ pub struct View {
     pub money: Money,
     /// The caps.
     pub caps: Vec<CapView>,
+    /// What the runs still to come will probably cost.
+    pub expected: ExpectedView,
     /// Open questions, acknowledged ones last.
     pub questions: Vec<QuestionView>,
 }
@@ -113,10 +122,14 @@ pub struct TaskView {
     pub stage: &'static str,
     /// What keeps it from moving, if anything.
     pub waits_for: Option<String>,
+    /// What whoever works on it next is told, on one line.
+    pub notes: Option<String>,
     /// Attempts so far.
     pub attempts: u32,
     /// Reviews so far.
     pub reviews: u32,
+    /// What the last review found, one line each.
+    pub findings: Vec<String>,
     /// Spent and set aside, in millionths of a US dollar.
     pub spent: u64,
 }
@@ -226,6 +239,8 @@ pub struct Source<'a> {
     pub budgets: Budgets,
     /// The loop that holds or last held the project.
     pub owner: OwnerView,
+    /// What measured runs let expect of the next ones.
+    pub history: &'a [Forecast],
 }
 
 /// Makes the view.
@@ -252,6 +267,7 @@ pub fn make(source: &Source<'_>) -> View {
             session: sums(&state.ledger.session(source.instance)),
         },
         caps: loop_caps(state, &source.policy.limits, source.instance).iter().map(cap_view).collect(),
+        expected: ExpectedView::of(state, source.policy, source.history),
         questions: questions.iter().map(|question| question_view(source.root, question)).collect(),
     }
 }
@@ -294,9 +310,18 @@ fn task_view(source: &Source<'_>, task: &Task, keeps: &[(Subject, Obstacle)]) ->
             (Obstacle::Checkout, Some(seen)) => in_the_checkout(&seen.repo.checkout),
             (other, _) => obstacle_sentence(other),
         }),
+        notes: notes(task).map(|notes| one_line(notes, NOTES_MAX_CHARS)),
         attempts: task.counters.attempts,
         reviews: task.counters.review_cycles,
+        findings: task.findings.open.iter().map(|one| one.line(FINDING_CHARS)).collect(),
         spent: devloop_core::units::total(booked.map(|e| e.amount)).0,
+    }
+}
+
+fn notes(task: &Task) -> Option<&str> {
+    match &task.stage {
+        Stage::Rework { notes } | Stage::Held { resume_to: ResumeTo::Rework { notes }, .. } => Some(notes),
+        _ => None,
     }
 }
 

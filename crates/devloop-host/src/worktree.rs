@@ -33,6 +33,12 @@ pub struct Worktrees {
     pool: PathBuf,
 }
 
+/// Where the unfinished work of a dispatch is saved.
+#[must_use]
+pub fn orphan_ref(dispatch: DispatchId) -> String {
+    format!("refs/devloop/orphan/{dispatch}")
+}
+
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorktreeError + use<> {
     let path = path.to_path_buf();
     move |source| WorktreeError::Io { what, path, source }
@@ -303,7 +309,7 @@ impl Worktrees {
         if kept && tree == open.tree.tree_of(&open.head)? {
             return Ok(None);
         }
-        let name = format!("refs/devloop/orphan/{dispatch}");
+        let name = orphan_ref(dispatch);
         let earlier = self.repo.resolve(&name)?;
         if let Some(earlier) = &earlier
             && self.repo.tree_of(earlier)? == tree

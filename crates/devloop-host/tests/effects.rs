@@ -18,5 +18,9 @@ mod ground;
 mod merges;
 #[path = "effects/recovery.rs"]
 mod recovery;
+#[path = "effects/reviews.rs"]
+mod reviews;
 #[path = "effects/sandbox.rs"]
 mod sandbox;
+#[path = "effects/usage.rs"]
+mod usage;

@@ -6,6 +6,8 @@
 mod arming;
 #[path = "store/crash.rs"]
 mod crash;
+#[path = "store/damage.rs"]
+mod damage;
 #[path = "store/faults.rs"]
 mod faults;
 #[path = "store/journal.rs"]

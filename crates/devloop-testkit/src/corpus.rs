@@ -7,6 +7,7 @@ use std::path::Path;
 use devloop_core::apply::apply_line;
 use devloop_core::command::Wish;
 use devloop_core::decide::{Decision, Input, decide};
+use devloop_core::ids::FindingId;
 use devloop_core::policy::Policy;
 use devloop_core::reason::Reason;
 use devloop_core::report::{Outcome, Report};
@@ -179,7 +180,14 @@ fn twist_report(random: &mut Random, report: &mut Report) {
         Outcome::Worked { summary } | Outcome::WorkBlocked { summary } | Outcome::WorkFailed { summary } => {
             *summary = hostile_text(random);
         }
-        Outcome::Reviewed(review) => review.notes = hostile_text(random),
+        Outcome::Reviewed(review) => {
+            review.notes = hostile_text(random);
+            for found in &mut review.findings {
+                found.text = hostile_text(random);
+                found.path = random.chance(50).then(|| hostile_text(random));
+                found.id = random.chance(50).then(|| FindingId(random.pick(&[0, 1, 2, u32::MAX])));
+            }
+        }
         Outcome::NotMerged { detail, paths, .. } | Outcome::CommitRefused { detail, paths, .. } => {
             *detail = hostile_text(random);
             paths.push(hostile_text(random));

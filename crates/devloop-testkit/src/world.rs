@@ -7,6 +7,7 @@ use devloop_core::command::{Command, Wish};
 use devloop_core::decide::{Input, decide};
 use devloop_core::diagnose::max_decisions;
 use devloop_core::effect::{Effect, Job};
+use devloop_core::finding::{Found, Severity};
 use devloop_core::hold::HoldKey;
 use devloop_core::ids::{Branch, Digest, DispatchId, Identity, Oid, RouteKey, TaskId};
 use devloop_core::invariant;
@@ -38,6 +39,7 @@ pub fn route(backend: Backend, who: &str) -> Route {
         identity: Identity::parse(who).expect("identity"),
         fallback: Vec::new(),
         price: None,
+        peak: None,
         reserve: Some(UsdMicros(100_000)),
         max_tokens: None,
         max_parallel: None,
@@ -262,8 +264,21 @@ impl World {
     }
 }
 
+/// A review; one that sends back finds just what its notes say.
 pub fn verdict(verdict: Verdict, head: &Oid, notes: &str) -> Outcome {
-    Outcome::Reviewed(Review { verdict, head: head.clone(), notes: notes.into() })
+    let found: &[&str] = if verdict == Verdict::Rework { &[notes] } else { &[] };
+    reviewed(verdict, head, notes, found)
+}
+
+/// A review with these blocking findings, all new to the reviewer.
+pub fn reviewed(verdict: Verdict, head: &Oid, notes: &str, found: &[&str]) -> Outcome {
+    let findings = found.iter().map(|text| blocking(text)).collect();
+    Outcome::Reviewed(Review { verdict, head: head.clone(), notes: notes.into(), findings })
+}
+
+/// A blocking finding that the reviewer takes for a new one.
+pub fn blocking(text: &str) -> Found {
+    Found { id: None, severity: Severity::Blocking, path: None, line: None, text: text.into() }
 }
 
 pub fn two() -> Vec<PlannedTask> {

@@ -170,7 +170,9 @@ pub(crate) fn reprice(
 
 fn same_terms(before: Option<&Route>, now: Option<&Route>) -> bool {
     match (before, now) {
-        (Some(before), Some(now)) => before.identity == now.identity && before.price == now.price,
+        (Some(before), Some(now)) => {
+            before.identity == now.identity && before.price == now.price && before.peak == now.peak
+        }
         (before, now) => before.is_none() && now.is_none(),
     }
 }

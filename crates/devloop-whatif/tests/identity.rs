@@ -238,7 +238,7 @@ fn a_night_with_an_edit_a_replan_and_a_closed_route() {
             let class = FailureClass::RateLimited { until: Some(until) };
             Some(Outcome::Failed { class, detail: "limit reached".into() })
         }
-        Effect::Dispatch { job: Job::Review { contract, head }, .. }
+        Effect::Dispatch { job: Job::Review { contract, head, .. }, .. }
             if contract.task.as_str() == "a" && !std::mem::replace(&mut replanned, true) =>
         {
             Some(verdict(Verdict::Replan, head, "too big"))

@@ -6,9 +6,11 @@ use std::fmt;
 
 use devloop_core::ids::{Branch, Digest, Identity, RouteKey};
 use devloop_core::policy::{Acceptance, Backend, HighRisk, Limits, Policy, PostMerge, ReviewPolicy, Route};
+use devloop_core::price::Peak;
 use devloop_core::tier::Tier;
 use devloop_core::units::{Map, Price, UsdMicros};
 
+use crate::config_price::PriceFrom;
 use crate::config_read;
 use crate::json;
 use crate::policy_doc;
@@ -29,6 +31,7 @@ pub const KEYS: &[&str] = &[
     "routing",
     "routes",
     "budget",
+    "usdPerCny",
     "maxCostUsdPerDayAllProjects",
     "acceptance",
     "acceptanceTimeoutMinutes",
@@ -112,6 +115,10 @@ pub struct RouteConfig {
     pub fallback: Vec<RouteKey>,
     /// Its price, when known.
     pub price: Option<Price>,
+    /// The hours in which it costs something else.
+    pub peak: Option<Peak>,
+    /// Who says what it costs.
+    pub price_from: PriceFrom,
     /// What a dispatch reserves, when the operator says so.
     pub reserve: Option<UsdMicros>,
     /// The output ceiling of one dispatch, in tokens.
@@ -257,6 +264,24 @@ impl Default for Config {
     }
 }
 
+impl RouteConfig {
+    /// The route as the core sees it.
+    #[must_use]
+    pub fn policy(&self) -> Route {
+        Route {
+            tier: self.tier,
+            backend: self.backend,
+            identity: self.identity.clone(),
+            fallback: self.fallback.clone(),
+            price: self.price,
+            peak: self.peak.clone(),
+            reserve: self.reserve,
+            max_tokens: self.max_tokens,
+            max_parallel: self.max_parallel,
+        }
+    }
+}
+
 impl Config {
     /// What the adapter is given; nothing when it is not configured.
     #[must_use]
@@ -292,20 +317,10 @@ impl Config {
     /// The policy, with its digest.
     #[must_use]
     pub fn policy(&self) -> Policy {
-        let route = |route: &RouteConfig| Route {
-            tier: route.tier,
-            backend: route.backend,
-            identity: route.identity.clone(),
-            fallback: route.fallback.clone(),
-            price: route.price,
-            reserve: route.reserve,
-            max_tokens: route.max_tokens,
-            max_parallel: route.max_parallel,
-        };
         policy_doc::seal(Policy {
             digest: no_digest(),
             limits: self.limits.clone(),
-            routes: self.routes.iter().map(|(key, r)| (key.clone(), route(r))).collect(),
+            routes: self.routes.iter().map(|(key, r)| (key.clone(), r.policy())).collect(),
             planner: self.planner.clone(),
             reviewer: self.reviewer.clone(),
             routing: self.routing.clone(),

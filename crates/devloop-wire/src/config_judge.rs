@@ -63,7 +63,8 @@ fn judge_reserve(faults: &mut Faults, config: &Config, key: &RouteKey, route: &R
     if route.backend == Backend::Noop {
         return;
     }
-    let priced = route.price.zip(route.max_tokens).map(|(price, tokens)| price.ceiling(tokens));
+    let priced =
+        route.policy().dearest_price().zip(route.max_tokens).map(|(price, tokens)| price.ceiling(tokens));
     let reserve = route.reserve.or(priced).unwrap_or(DEFAULT_RESERVE);
     let limits = &config.limits;
     let caps = [

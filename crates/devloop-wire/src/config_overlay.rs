@@ -5,10 +5,11 @@
 use devloop_core::ids::RouteKey;
 use devloop_core::policy::{Backend, HighRisk, Independence, Policy, PostMerge, Route};
 use devloop_core::tier::Tier;
-use devloop_core::units::UsdMicros;
+use devloop_core::units::{Price, UsdMicros};
 
 use crate::budget_doc::written;
 use crate::config_doc::{ConfigFault, Weight};
+use crate::config_price::hours_text;
 use crate::config_read;
 use crate::config_routes::word_of;
 use crate::money::usd_text;
@@ -18,10 +19,11 @@ use crate::tree::Node;
 pub const DOCUMENT: &str = "policy.json";
 
 /// Keys of a configuration that decide nothing: a whole configuration may be laid over, so they are no fault.
-const WITHOUT_EFFECT: [&str; 15] = [
+const WITHOUT_EFFECT: [&str; 16] = [
     "root",
     "enabled",
     "tickIntervalMs",
+    "usdPerCny",
     "protectedTests",
     "protectedPaths",
     "modeChanges",
@@ -182,14 +184,21 @@ fn usd(amount: UsdMicros) -> Node {
 
 fn write_route(route: &Route, model: bool, reserve: bool) -> Node {
     let (provider, name) = route.identity.as_str().split_once('/').unwrap_or((route.identity.as_str(), ""));
-    let price = route.price.map(|price| {
-        map([
-            ("unit", Some(text("usd_micros"))),
+    let amounts = |price: &Price| {
+        [
             ("input", Some(number(price.input_uncached))),
             ("cacheRead", Some(number(price.cache_read))),
             ("cacheWrite", Some(number(price.cache_write))),
             ("output", Some(number(price.output))),
-        ])
+        ]
+    };
+    let peak = route.peak.as_ref().map(|peak| {
+        let hours = Node::List(peak.hours.iter().map(|hours| text(hours_text(hours))).collect());
+        map(amounts(&peak.price).into_iter().chain([("hours", Some(hours))]))
+    });
+    // Without a word the list of known prices would speak, which the recording did not.
+    let price = route.price.as_ref().map_or(Node::Null, |price| {
+        map(amounts(price).into_iter().chain([("unit", Some(text("usd_micros"))), ("peak", peak)]))
     });
     let fallback = route.fallback.iter().map(|key| text(key.as_str())).collect();
     map([
@@ -198,7 +207,7 @@ fn write_route(route: &Route, model: bool, reserve: bool) -> Node {
         ("provider", Some(text(provider))),
         ("model", model.then(|| text(name))),
         ("fallback", Some(Node::List(fallback))),
-        ("price", price),
+        ("price", Some(price)),
         ("reserveUsd", route.reserve.filter(|_| reserve).map(usd)),
         ("maxTokens", route.max_tokens.map(number)),
         ("maxParallel", route.max_parallel.map(number)),

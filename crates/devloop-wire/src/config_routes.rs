@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use devloop_core::ids::{Identity, RouteKey};
 use devloop_core::policy::Backend;
 use devloop_core::tier::Tier;
-use devloop_core::units::{MAX_NUMBER, Map, Price, UsdMicros};
+use devloop_core::units::{MAX_NUMBER, Map, UsdMicros};
 
 use crate::config_doc::{AgentBackend, RouteConfig, Weight};
 use crate::config_fields::{Faults, Fields, nearest};
-use crate::money::parse_usd;
+use crate::config_price;
 use crate::tree::Node;
 
 /// Everything about routes that stands in a configuration.
@@ -91,7 +91,7 @@ pub(crate) fn read(faults: &mut Faults, top: &Fields<'_>) -> Routes {
     let script_reserve = faults.money(&scripted, "reserveUsd");
     let review_model = faults.text(top, "reviewModel");
     let routing = faults.fields(top.get("routing").unwrap_or(&empty), "routing", &["T0", "T1", "T2", "T3"]);
-    let mut book = Book::default();
+    let mut book = Book { usd_per_cny: config_price::usd_per_cny(faults, top), ..Book::default() };
     for slot in SLOTS {
         let node = match slot.path.strip_prefix("routing.") {
             Some(tier) => routing.get(tier),
@@ -193,6 +193,7 @@ fn preset(
 /// The routes while they are read.
 #[derive(Default)]
 struct Book {
+    usd_per_cny: Option<UsdMicros>,
     routes: Map<RouteKey, RouteConfig>,
     aliases: BTreeMap<String, String>,
     waiting: Vec<(Slot, Preset)>,
@@ -208,7 +209,7 @@ impl Book {
 
     fn add(&mut self, faults: &mut Faults, key: &str, path: &str, node: &Node, preset: &Preset) {
         let Ok(key) = RouteKey::parse(key) else { return };
-        let (route, fallback) = read_route(faults, node, path, preset);
+        let (route, fallback) = read_route(faults, node, path, preset, self.usd_per_cny);
         self.routes.insert(key.clone(), route);
         self.fallbacks.push((key, path.to_owned(), fallback));
     }
@@ -288,7 +289,13 @@ impl Book {
     }
 }
 
-fn read_route(faults: &mut Faults, node: &Node, path: &str, preset: &Preset) -> (RouteConfig, Vec<String>) {
+fn read_route(
+    faults: &mut Faults,
+    node: &Node,
+    path: &str,
+    preset: &Preset,
+    usd_per_cny: Option<UsdMicros>,
+) -> (RouteConfig, Vec<String>) {
     let f = faults.fields(node, path, ROUTE_KEYS);
     let (backend, provider) = route_backend(faults, &f, preset);
     // A preset's model belongs to its adapter.
@@ -306,6 +313,7 @@ fn read_route(faults: &mut Faults, node: &Node, path: &str, preset: &Preset) -> 
         Identity::parse("unknown/unknown").expect("a valid identity")
     });
     let max_tokens = f.get("maxTokens").map(|_| faults.number(&f, "maxTokens", (1, MAX_NUMBER), 32_000));
+    let tariff = config_price::read(faults, &f, &provider, model.as_deref(), usd_per_cny);
     let route = RouteConfig {
         tier: faults.word(&f, "tier", TIERS).unwrap_or(preset.tier),
         backend,
@@ -313,7 +321,9 @@ fn read_route(faults: &mut Faults, node: &Node, path: &str, preset: &Preset) -> 
         model,
         identity,
         fallback: Vec::new(),
-        price: price(faults, &f),
+        price: tariff.price,
+        peak: tariff.peak,
+        price_from: tariff.from,
         reserve: faults.money(&f, "reserveUsd").or(preset.reserve),
         max_tokens,
         max_parallel: f.get("maxParallel").map(|_| faults.count(&f, "maxParallel", (1, 1_000), 1)),
@@ -348,43 +358,6 @@ fn route_word(faults: &mut Faults, f: &Fields<'_>, key: &str, slash: bool) -> Op
         return None;
     }
     Some(text)
-}
-
-/// Dollars per million tokens; with `unit` `usd_micros` millionths of a dollar. Cache prices default to the
-/// input's.
-fn price(faults: &mut Faults, f: &Fields<'_>) -> Option<Price> {
-    let keys = &["unit", "input", "cacheRead", "cacheWrite", "output"];
-    let p = faults.fields(f.get("price")?, &f.at("price"), keys);
-    let micros = faults.word(&p, "unit", &[("usd", false), ("usd_micros", true)]).unwrap_or(false);
-    let mut one = |key: &str| -> Option<u64> {
-        let read = match p.get(key)? {
-            Node::Number(text) if micros => {
-                let whole = text.parse::<u64>().ok().filter(|n| *n <= MAX_NUMBER);
-                whole.ok_or("must be a whole number of micro-dollars per million tokens")
-            }
-            Node::Number(text) | Node::Text(text) if !micros => parse_usd(text).map(|usd| usd.0),
-            _ => Err("must be an amount per million tokens, zero or more"),
-        };
-        // A price taken for zero would make a route look free.
-        read.map_err(|rule| faults.add(Weight::Closing, p.at(key), rule)).ok()
-    };
-    let (input, output) = (one("input"), one("output"));
-    let (read, write) = (one("cacheRead"), one("cacheWrite"));
-    match (input, output) {
-        (Some(input), Some(output)) => Some(Price {
-            input_uncached: input,
-            cache_read: read.unwrap_or(input),
-            cache_write: write.unwrap_or(input),
-            output,
-        }),
-        _ => {
-            let missing = if p.get("input").is_none() { "input" } else { "output" };
-            if p.get(missing).is_none() {
-                faults.add(Weight::Closing, p.at(missing), "a price needs input and output");
-            }
-            None
-        }
-    }
 }
 
 /// Where a route stands in the document.

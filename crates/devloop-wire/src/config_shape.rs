@@ -69,7 +69,7 @@ struct RouteShape {
     model: Option<String>,
     /// Names of routes that take over while this one is closed, in order.
     fallback: Option<Vec<String>>,
-    /// Its price.
+    /// Its price; the list of known prices speaks where nothing is said, and `null` says that there is none.
     price: Option<PriceShape>,
     /// What a dispatch sets aside before it starts.
     reserve_usd: Option<Usd>,
@@ -93,6 +93,24 @@ struct PriceShape {
     cache_write: Option<Usd>,
     /// Output.
     output: Usd,
+    /// The hours in which it differs.
+    peak: Option<PeakShape>,
+}
+
+/// A price at certain hours, in the unit of the price around it.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct PeakShape {
+    /// Input that no cache served.
+    input: Usd,
+    /// Input read from a cache; as `input` when nothing is said.
+    cache_read: Option<Usd>,
+    /// Input written to a cache; as `input` when nothing is said.
+    cache_write: Option<Usd>,
+    /// Output.
+    output: Usd,
+    /// Days and hours in UTC, for example `mon-fri 01:00-04:00`.
+    hours: Vec<String>,
 }
 
 #[derive(JsonSchema)]
@@ -231,6 +249,8 @@ pub(crate) struct ConfigShape {
     routes: Option<BTreeMap<String, RouteShape>>,
     /// The numbers of the circuits.
     budget: Option<BudgetShape>,
+    /// What one Chinese yuan is worth, for list prices that are in yuan.
+    usd_per_cny: Option<Usd>,
     /// Per UTC day over all projects; 0 means one project's daily cap.
     max_cost_usd_per_day_all_projects: Option<Usd>,
     /// The operator's checks, each a command with its arguments.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use devloop_core::finding::{MAX_FINDING_TEXT, MAX_FINDINGS};
 use devloop_core::ids::{Oid, TaskId};
 use devloop_core::plan::PlannedTask;
 use devloop_core::report::Outcome;
@@ -10,7 +11,7 @@ use devloop_core::review::Review;
 use devloop_core::task::clip;
 use serde::Deserialize;
 
-use crate::envelope_form::{ImplementationIn, PlanIn, ReviewIn, TaskIn};
+use crate::envelope_form::{FindingIn, ImplementationIn, PlanIn, ReviewIn, TaskIn};
 use crate::envelope_text::{MAX_BLOCKS, START, blocks};
 use crate::fault::DocError;
 use crate::json;
@@ -259,8 +260,26 @@ fn review(review: ReviewIn) -> Result<Envelope, DocError> {
     if notes.contains('\0') {
         return Err(DocError::defect(DOCUMENT, "notes", "must not contain NUL"));
     }
-    let verdict = review.verdict.into();
-    Ok(Envelope::Review { task: review.task_id, review: Review { verdict, head, notes: clip(&notes) } })
+    let found = review.findings.unwrap_or_default();
+    if found.len() > MAX_FINDINGS {
+        let rule = format!("must be at most {MAX_FINDINGS}: join the small ones");
+        return Err(DocError::defect(DOCUMENT, "findings", rule));
+    }
+    for (i, finding) in found.iter().enumerate() {
+        require_text(&format!("findings[{i}].text"), &finding.text)?;
+        let path = finding.path.as_deref().unwrap_or_default();
+        if path.contains('\0') || path.chars().count() > MAX_FINDING_TEXT {
+            let rule = format!("must be a path of at most {MAX_FINDING_TEXT} characters without NUL");
+            return Err(DocError::defect(DOCUMENT, format!("findings[{i}].path"), rule));
+        }
+    }
+    let findings = found.into_iter().map(FindingIn::found).collect();
+    let task = review.task_id;
+    let review = Review { verdict: review.verdict.into(), head, notes: clip(&notes), findings };
+    match review.contradiction() {
+        Some(fault) => Err(DocError::defect(DOCUMENT, "findings", fault.to_string())),
+        None => Ok(Envelope::Review { task, review }),
+    }
 }
 
 fn require_text(field: &str, text: &str) -> Result<(), DocError> {

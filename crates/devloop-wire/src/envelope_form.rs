@@ -1,6 +1,8 @@
 //! The fields of the three kinds of envelopes as models write them, old names included. It must not judge
 //! them.
 
+use devloop_core::finding::{Found, Severity};
+use devloop_core::ids::FindingId;
 use devloop_core::plan::PlannedTask;
 use devloop_core::review::Verdict;
 use devloop_core::task::Estimate;
@@ -74,6 +76,28 @@ pub(crate) struct ReviewIn {
     pub verdict: VerdictIn,
     #[serde(default)]
     pub notes: Option<String>,
+    /// What was found, at most 20. REWORK names at least one that is blocking, a PASS none.
+    #[serde(default)]
+    pub findings: Option<Vec<FindingIn>>,
+}
+
+/// A finding as it is written.
+#[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct FindingIn {
+    /// The id of the earlier finding that this is again; a new one has none.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// `blocking` keeps the change from being merged, `note` is for later.
+    pub severity: Severity,
+    /// The file it is about.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The line in it, from 1.
+    #[serde(default)]
+    pub line: Option<u32>,
+    /// What is wrong, at most 1,000 characters.
+    pub text: String,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -105,6 +129,21 @@ impl TaskIn {
             criteria: self.criteria,
             estimate: self.estimate.and_then(|value| serde_json::from_value::<Estimate>(value).ok()),
         }
+    }
+}
+
+impl FindingIn {
+    /// The finding in the core's words. A name that the core never gave is no name; an empty path and a line
+    /// of 0 name no place.
+    pub(crate) fn found(self) -> Found {
+        Found {
+            id: self.id.and_then(|id| FindingId::parse(&id).ok()),
+            severity: self.severity,
+            path: self.path.filter(|path| !path.is_empty()),
+            line: self.line.filter(|line| *line > 0),
+            text: self.text,
+        }
+        .bounded()
     }
 }
 

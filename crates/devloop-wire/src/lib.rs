@@ -9,6 +9,7 @@ pub mod config_doc;
 mod config_fields;
 mod config_judge;
 pub mod config_overlay;
+pub mod config_price;
 mod config_read;
 mod config_routes;
 #[cfg(feature = "schema")]

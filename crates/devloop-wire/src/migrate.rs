@@ -68,7 +68,10 @@ fn spending(state: &mut LoopState, legacy: &Legacy, day: Day) -> Result<(), DocE
         .map_err(|rule| DocError::defect(DOCUMENT, "usage.costUsdDay", rule))?;
     if amount.0 > 0 {
         let dispatch = "version-1".to_owned();
-        state.ledger.unattributed.insert(dispatch.clone(), Unattributed { dispatch, day, amount });
+        state
+            .ledger
+            .unattributed
+            .insert(dispatch.clone(), Unattributed { dispatch, day, revision: state.revision, amount });
     }
     let route = RouteKey::parse("version-1").expect("a valid name");
     for (task, tokens) in &usage.tokens {

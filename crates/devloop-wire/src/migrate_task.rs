@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use devloop_core::finding::Findings;
 use devloop_core::hold::{Hold, HoldKind};
 use devloop_core::ids::{Identity, Oid, TaskId};
 use devloop_core::paths::pattern_fault;
@@ -10,7 +11,7 @@ use devloop_core::review::{Review, ReviewedHead, Verdict};
 use devloop_core::state::Tasks;
 use devloop_core::task::{Counters, Done, Estimate, ResumeTo, Stage, Task, clip};
 use devloop_core::tier::{Risk, Tier};
-use devloop_core::units::{ActiveMs, WallMs};
+use devloop_core::units::WallMs;
 
 use crate::fault::DocError;
 use crate::legacy_doc::{DOCUMENT, Legacy, LegacyRisk, LegacyStatus, LegacyTask, LegacyTier, LegacyVerdict};
@@ -78,8 +79,7 @@ fn one(legacy: &Legacy, i: usize, old: &LegacyTask, times: Times) -> Result<Task
         attempts: usage.task_attempts.get(&old.id).copied().unwrap_or(old.attempts),
         refusals: usage.refused_dispatches.get(&old.id).copied().unwrap_or(0),
         review_cycles: usage.review_cycles.get(&old.id).copied().unwrap_or(old.review_cycles),
-        // The plugin counted wall time; the awake time of this loop starts now.
-        started_at: usage.task_started_at.get(&old.id).map(|_| ActiveMs(0)),
+        // The plugin counted wall time, waits and nights included: the time under leases starts now.
         ..Counters::default()
     };
     let mut task = Task {
@@ -98,6 +98,8 @@ fn one(legacy: &Legacy, i: usize, old: &LegacyTask, times: Times) -> Result<Task
         implementers: implementer.into_iter().collect::<BTreeSet<Identity>>(),
         base,
         tip,
+        checked: None,
+        findings: Findings::default(),
     };
     task.stage = stage(legacy, old, &task, reviewer.as_ref(), times);
     Ok(task)
@@ -180,6 +182,6 @@ fn proof(
         LegacyVerdict::PassWithNotes => Verdict::PassWithNotes,
         LegacyVerdict::Rework | LegacyVerdict::Replan | LegacyVerdict::Blocked => return None,
     };
-    let review = Review { verdict, head: head.clone(), notes: String::new() };
+    let review = Review::bare(verdict, head.clone());
     ReviewedHead::prove(&review, head, base, reviewer?, &task.implementers, Independence::Model).ok()
 }

@@ -1,6 +1,7 @@
 //! What types alone cannot promise of a state that was read: names that point at each other. It must not
 //! repair.
 
+use devloop_core::finding::MAX_FINDINGS;
 use devloop_core::hold::{MAX_ITEMS, Subject};
 use devloop_core::ids::DispatchId;
 use devloop_core::state::{Lease, LoopState, MAX_ANSWERS, Op, Planning};
@@ -74,6 +75,12 @@ fn task_fault(state: &LoopState, i: usize, task: &Task) -> Found {
         && let Some(unknown) = replaced_by.iter().find(|id| state.tasks.get(id).is_none())
     {
         return found(at("stage.dropped.replaced_by"), format!("there is no task {unknown}"));
+    }
+    if task.findings.open.len() > MAX_FINDINGS {
+        return found(at("findings.open"), format!("must be at most {MAX_FINDINGS} findings"));
+    }
+    if !task.findings.names_are_own() {
+        return found(at("findings.open"), "each must have an id of its own, at most `named`");
     }
     let items = task.hold().map_or(0, |hold| hold.items.len());
     (items > MAX_ITEMS).then(|| (at("stage.held.hold.items"), format!("must be at most {MAX_ITEMS} items")))

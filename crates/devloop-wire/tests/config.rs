@@ -5,6 +5,7 @@ use devloop_core::policy::{Acceptance, Backend, HighRisk, Independence, Limits, 
 use devloop_core::tier::Tier;
 use devloop_core::units::{Price, UsdMicros};
 use devloop_wire::config_doc::{self, AgentBackend, Config, Sandbox, SandboxMode, Weight};
+use devloop_wire::config_price::PriceFrom;
 use devloop_wire::{budget_doc, policy_doc};
 
 fn parse(text: &str) -> Config {
@@ -156,6 +157,41 @@ fn one_backend_everywhere_needs_another_model_for_reviews() {
     assert_eq!(config.routes[&config.planner].model, None);
 }
 
+#[test]
+fn known_prices_are_taken_from_the_dated_list_unless_the_configuration_says_otherwise() {
+    let of = |text: &str| {
+        let config = parse(&format!(r#"{{"agentBackend":"routed","command":{{"argv":["x"]}},{text}}}"#));
+        config.routes[&config.planner].clone()
+    };
+    let listed = of(r#""plannerRoute":{"backend":"claude","model":"claude-opus-5-5"}"#);
+    let price =
+        Price { input_uncached: 4_000_000, cache_read: 200_000, cache_write: 5_000_000, output: 20_000_000 };
+    assert_eq!(listed.price, Some(price));
+    assert!(matches!(listed.price_from, PriceFrom::Listed(row) if row.as_of == "2026-11-30"), "{listed:?}");
+    // Nobody guesses at a model that is not listed, or at another vendor's of the same name.
+    for unknown in [
+        r#""plannerRoute":{"backend":"claude","model":"claude-opus-9"}"#,
+        r#""plannerRoute":{"backend":"claude","provider":"gateway","model":"claude-opus-5-5"}"#,
+        r#""plannerRoute":{"backend":"claude","model":"claude-opus-5-5","price":null}"#,
+    ] {
+        let route = of(unknown);
+        assert_eq!((route.price, route.peak, route.price_from), (None, None, PriceFrom::Nobody), "{unknown}");
+    }
+    let own =
+        of(r#""plannerRoute":{"backend":"claude","model":"claude-opus-5-5","price":{"input":1,"output":2,
+        "peak":{"input":3,"output":4,"hours":["sat-sun 00:00-24:00"]}}}"#);
+    assert_eq!((own.price.map(|price| price.output), own.price_from), (Some(2_000_000), PriceFrom::Own));
+    assert_eq!(own.peak.map(|peak| (peak.price.input_uncached, peak.hours.len())), Some((3_000_000, 1)));
+
+    let yuan = of(r#""plannerRoute":{"backend":"dsh","model":"deepseek-flash"}"#);
+    assert_eq!(yuan.price, None);
+    assert!(matches!(yuan.price_from, PriceFrom::NoRate(_)), "{yuan:?}");
+    let dollars = of(r#""usdPerCny":0.14,"plannerRoute":{"backend":"dsh","model":"deepseek-flash"}"#);
+    let price = Price { input_uncached: 140_000, cache_read: 2_800, cache_write: 140_000, output: 560_000 };
+    assert_eq!(dollars.price, Some(price));
+    assert_eq!(dollars.peak.map(|peak| peak.price.output), Some(1_120_000));
+}
+
 /// A configuration and a part of what is said about it; `: ` at the start stands for the whole document.
 const REFUSALS: &[(&str, &str)] = &[
     ("[]", ": must be an object, not a list"),
@@ -165,6 +201,16 @@ const REFUSALS: &[(&str, &str)] = &[
         "budget.maxTaskAttemps: unknown key; did you mean maxTaskAttempts?",
     ),
     (r#"{"zzzzzzzzzz":1}"#, "zzzzzzzzzz: unknown key"),
+    (r#"{"usdPerCny":0}"#, "usdPerCny: must be the US dollars that one yuan is worth, above zero"),
+    (
+        r#"{"plannerRoute":{"price":{"input":1,"output":2,"peak":{"input":1,"output":2}}}}"#,
+        "plannerRoute.price.peak.hours: must be named",
+    ),
+    (
+        r#"{"plannerRoute":{"price":{"input":1,"output":2,
+            "peak":{"input":1,"output":2,"hours":["mon 23:00-01:00"]}}}}"#,
+        "plannerRoute.price.peak.hours[0]: must be days and hours in UTC",
+    ),
     (r#"{"agentBackend":"cluade"}"#, "agentBackend: must be one of noop, scripted, command, claude, codex"),
     (r#"{"agentBackend":"cluade"}"#, "did you mean claude?"),
     (r#"{"agentBackend":["noop"]}"#, "agentBackend: must be one of"),

@@ -3,6 +3,8 @@
 
 mod support;
 
+use devloop_core::finding::{Found, Severity};
+use devloop_core::ids::FindingId;
 use devloop_core::report::Outcome;
 use devloop_core::review::Verdict;
 use devloop_core::task::MAX_TEXT;
@@ -14,7 +16,15 @@ const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 fn review(verdict: &str, notes: &str) -> String {
     let notes = serde_json::to_string(notes).unwrap();
     let fields = format!(r#""taskId":"t","reviewedSha":"{SHA}","verdict":"{verdict}","notes":{notes}"#);
-    format!(r#"{{"version":1,"kind":"review",{fields}}}"#)
+    let found = r#","findings":[{"severity":"blocking","text":"a flaw"}]"#;
+    let found = if verdict == "REWORK" { found } else { "" };
+    format!(r#"{{"version":1,"kind":"review",{fields}{found}}}"#)
+}
+
+/// A review with this list of findings.
+fn with(verdict: &str, findings: &str) -> String {
+    let fields = format!(r#""taskId":"t","reviewedSha":"{SHA}","verdict":"{verdict}""#);
+    format!(r#"{{"version":1,"kind":"review",{fields},"findings":{findings}}}"#)
 }
 
 fn tagged(json: &str) -> String {
@@ -119,6 +129,99 @@ fn texts_of_a_review_and_a_work_are_cut_at_their_limit() {
             r#"{{"version":1,"kind":"implementation","taskId":"t","outcome":"failed","summary":{summary}}}"#
         );
         assert!(verdict(&tagged(&work)).contains("summary: must be a text"), "{work}");
+    }
+}
+
+#[test]
+fn findings_are_read_with_their_places_and_names() {
+    let list = r#"[{"severity":"blocking","text":"a"},
+        {"id":"f3","severity":"blocking","path":"src/a.rs","line":7,"text":"b"},
+        {"id":"mine","severity":"note","path":"","line":0,"text":"c","why":"?"},
+        {"id":null,"severity":"note","path":null,"line":null,"text":"d"}]"#;
+    let Ok(Envelope::Review { review, .. }) = envelope::parse(&tagged(&with("REWORK", list))) else {
+        panic!("no review")
+    };
+    let found = |id, severity, path: Option<&str>, line, text: &str| Found {
+        id,
+        severity,
+        path: path.map(str::to_owned),
+        line,
+        text: text.into(),
+    };
+    let expect = [
+        found(None, Severity::Blocking, None, None, "a"),
+        found(Some(FindingId(3)), Severity::Blocking, Some("src/a.rs"), Some(7), "b"),
+        found(None, Severity::Note, None, None, "c"),
+        found(None, Severity::Note, None, None, "d"),
+    ];
+    assert_eq!(review.findings, expect);
+}
+
+#[test]
+fn a_review_that_contradicts_itself_is_no_result() {
+    let blocking = r#"{"severity":"blocking","text":"a"}"#;
+    let note = r#"{"severity":"note","text":"a"}"#;
+    let nothing = "refused: devloop_result: findings: a REWORK must name at least one blocking finding";
+    let both = "refused: devloop_result: findings: a PASS must name no blocking finding";
+    let rows = [
+        ("REWORK", "[]".to_owned(), nothing),
+        ("REWORK", "null".to_owned(), nothing),
+        ("REWORK", format!("[{note}]"), nothing),
+        ("REWORK", format!("[{note},{blocking}]"), "Rework"),
+        ("PASS", format!("[{blocking}]"), both),
+        ("PASS_WITH_NOTES", format!("[{note},{blocking}]"), both),
+        ("PASS_WITH_NOTES", format!("[{note}]"), "PassWithNotes"),
+        ("PASS", "[]".to_owned(), "Pass"),
+        ("REPLAN", format!("[{blocking}]"), "Replan"),
+        ("BLOCKED", "[]".to_owned(), "Blocked"),
+    ];
+    for (word, findings, expect) in rows {
+        assert_eq!(verdict(&tagged(&with(word, &findings))), expect, "{word} {findings}");
+    }
+    // Version 1 before there were findings: everything but a REWORK without any.
+    for (word, expect) in
+        [("PASS", "Pass"), ("REPLAN", "Replan"), ("BLOCKED", "Blocked"), ("REWORK", nothing)]
+    {
+        assert_eq!(verdict(&with(word, "[]").replace(r#","findings":[]"#, "")), expect);
+    }
+    let twice =
+        format!("{}\n{}", tagged(&with("REWORK", "[]")), tagged(&with("REWORK", &format!("[{blocking}]"))));
+    assert_eq!(verdict(&twice), "Several(2)");
+}
+
+#[test]
+fn findings_keep_their_limits() {
+    let many = |n: usize| format!("[{}]", vec![r#"{"severity":"blocking","text":"a"}"#; n].join(","));
+    assert_eq!(verdict(&tagged(&with("REWORK", &many(20)))), "Rework");
+    let said = verdict(&tagged(&with("REWORK", &many(21))));
+    assert_eq!(said, "refused: devloop_result: findings: must be at most 20: join the small ones");
+    let text = |n: usize| {
+        let list = format!(r#"[{{"severity":"blocking","text":"{}"}}]"#, "é".repeat(n));
+        match envelope::parse(&tagged(&with("REWORK", &list))).unwrap() {
+            Envelope::Review { mut review, .. } => review.findings.remove(0).text,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(text(1_000), "é".repeat(1_000));
+    assert!(text(1_001).ends_with("[cut]") && text(1_001).chars().count() == 1_000);
+    let path = |n: usize| format!(r#"[{{"severity":"blocking","path":"{}","text":"a"}}]"#, "p".repeat(n));
+    assert_eq!(verdict(&tagged(&with("REWORK", &path(1_000)))), "Rework");
+    let rows = [
+        (path(1_001), "findings[0].path: must be a path of at most 1000 characters"),
+        (
+            r#"[{"severity":"blocking","path":"a\u0000b","text":"a"}]"#.into(),
+            "findings[0].path: must be a path",
+        ),
+        (r#"[{"severity":"blocking","text":" "}]"#.into(), "findings[0].text: must be a text"),
+        (r#"[{"severity":"blocking"}]"#.into(), "findings[0]: missing field `text`"),
+        (r#"[{"severity":"high","text":"a"}]"#.into(), "findings[0].severity: unknown variant `high`"),
+        (r#"[{"text":"a"}]"#.into(), "findings[0]: missing field `severity`"),
+        (r#"[{"severity":"note","text":"a","line":-1}]"#.into(), "findings[0].line: invalid value"),
+        (r#"{"severity":"note","text":"a"}"#.into(), "findings: invalid type"),
+    ];
+    for (list, expect) in rows {
+        let said = verdict(&tagged(&with("REWORK", &list)));
+        assert!(said.starts_with("refused: devloop_result: ") && said.contains(expect), "{expect} in {said}");
     }
 }
 

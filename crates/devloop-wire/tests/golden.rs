@@ -1,6 +1,10 @@
-//! Golden traces: for every reason one recorded decision, `tests/traces/<key>.json`, that must be decided
+//! Golden traces. `tests/traces/holds` and `tests/traces/circuits`: see `golden/holds.rs`. Here: for every
+//! reason one recorded decision, `tests/traces/<key>.json`, that must be decided
 //! again exactly so. `DEVLOOP_BLESS=1 cargo test -p devloop-wire --test golden` records them anew; they are
 //! read in review.
+
+#[path = "golden/holds.rs"]
+mod holds;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -108,6 +112,7 @@ fn every_reason_has_a_recorded_trace_that_is_decided_again_exactly_so() {
     let mut unknown: Vec<String> = fs::read_dir(folder())
         .expect("tests/traces is there")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".json"))
         .collect();
     for key in Reason::KEYS {
         let name = format!("{key}.json");

@@ -6,22 +6,24 @@ mod support;
 use std::collections::BTreeSet;
 
 use devloop_core::answer::Answer;
+use devloop_core::finding::{Finding, Findings, Severity};
 use devloop_core::hold::{Acknowledged, HoldKey, HoldKind, Subject};
-use devloop_core::ids::{DispatchId, Identity, RouteKey};
+use devloop_core::ids::{DispatchId, FindingId, Identity, RouteKey};
 use devloop_core::ledger::{Certainty, Entry, Unattributed};
 use devloop_core::policy::Independence;
+use devloop_core::report::CheckOutcome;
 use devloop_core::review::{Review, ReviewedHead, Verdict};
 use devloop_core::state::{
     AnswerRecord, Ending, Gate, Grant, GrantScope, LoopHold, LoopState, Op, PendingDay, PendingDigest, Phase,
     Planning, RouteState,
 };
-use devloop_core::task::{Done, Estimate, Repeats, ResumeTo, ReviewRun, Stage};
+use devloop_core::task::{Done, Estimate, Repeats, ResumeTo, ReviewRun, Stage, Task};
 use devloop_core::units::{ActiveMs, Day, MAX_NUMBER, Tokens, UsdMicros, WallMs};
 use devloop_wire::state_doc;
 use support::{basis, digest, hold, lease, oid, task, task_id};
 
 fn proof() -> ReviewedHead {
-    let review = Review { verdict: Verdict::Pass, head: oid('2'), notes: String::new() };
+    let review = Review::bare(Verdict::Pass, oid('2'));
     let who = |text: &str| Identity::parse(text).unwrap();
     let workers = BTreeSet::from([who("a/b")]);
     ReviewedHead::prove(&review, &oid('2'), &oid('1'), &who("c/d"), &workers, Independence::Model).unwrap()
@@ -119,7 +121,8 @@ fn fill_loop(state: &mut LoopState) {
         };
         state.ledger.entries.insert(DispatchId(i as u64), entry);
     }
-    let foreign = Unattributed { dispatch: "d9 \u{1f600}".into(), day: Day(1), amount: UsdMicros(6) };
+    let foreign =
+        Unattributed { dispatch: "d9 \u{1f600}".into(), day: Day(1), revision: 4, amount: UsdMicros(6) };
     state.ledger.unattributed.insert(foreign.dispatch.clone(), foreign);
 }
 
@@ -132,6 +135,15 @@ fn everything() -> LoopState {
         task.estimate = Some(Estimate { lines: 1, files: 2 });
         task.implementers.insert(Identity::parse("a/b").unwrap());
         (task.base, task.tip) = (Some(oid('1')), Some(oid('2')));
+        let id = FindingId(u32::try_from(i).unwrap());
+        let (path, line) =
+            if i % 2 == 0 { (Some("src/\u{e9}.rs".into()), Some(u32::MAX)) } else { (None, None) };
+        let severity = if i % 2 == 0 { Severity::Blocking } else { Severity::Note };
+        let found = Finding { id, severity, path, line, text: "a \"flaw\"\n".into() };
+        task.findings = Findings { open: if i == 0 { vec![] } else { vec![found] }, named: id.0 };
+        let red = CheckOutcome::Red { commands: vec!["make".into()], output: "boom".into() };
+        let away = CheckOutcome::Unavailable { detail: "gone".into() };
+        task.checked = [None, Some(CheckOutcome::Green), Some(red), Some(away)][i % 4].clone();
         task.counters.repeats = Some(Repeats { op: Op::Work, basis: basis(), count: 2 });
         if let Some(op) = op {
             let mut lease = lease(op, Subject::Task(task.id.clone()));
@@ -173,6 +185,32 @@ fn one_of_everything_reads_back() {
     assert_eq!(error.path, "state.planning");
     state.holds.push(LoopHold { subject: Subject::Planning, hold: hold(HoldKind::EmptyPlan) });
     assert_eq!(state_doc::parse(&state_doc::write(&state)).unwrap(), state);
+}
+
+#[test]
+fn a_state_from_before_there_were_findings_reads_and_one_with_bad_names_does_not() {
+    let mut state = LoopState::default();
+    state.tasks.push(task("t", &[])).unwrap();
+    let text = String::from_utf8(state_doc::write(&state)).unwrap();
+    assert!(!text.contains("findings") && !text.contains("checked"), "{text}");
+    let found = |id| Finding {
+        id: FindingId(id),
+        severity: Severity::Note,
+        path: None,
+        line: None,
+        text: "x".into(),
+    };
+    let with = |open: Vec<Finding>, named| {
+        let mut state = LoopState::default();
+        let findings = Findings { open, named };
+        state.tasks.push(Task { findings, ..task("t", &[]) }).unwrap();
+        state_doc::parse(&state_doc::write(&state)).map(|read| assert_eq!(read, state)).map_err(|e| e.path)
+    };
+    let bad = Err("state.tasks[0].findings.open".to_owned());
+    assert_eq!(with((1..=20).map(found).collect(), 20), Ok(()));
+    assert_eq!(with((1..=21).map(found).collect(), 21), bad);
+    assert_eq!(with(vec![found(1), found(1)], 1), bad);
+    assert_eq!(with(vec![found(2)], 1), bad);
 }
 
 #[test]

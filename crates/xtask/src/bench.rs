@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::{guest, tools};
 
 /// Parts of the bench program, in the order of the document.
-const PARTS: [&str; 5] = ["core", "first", "durable", "pipeline", "scale"];
+const PARTS: [&str; 6] = ["core", "first", "durable", "pipeline", "parallel", "scale"];
 /// The part that runs in Node.
 const ADDON: &str = "addon";
 

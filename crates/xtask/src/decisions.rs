@@ -9,6 +9,7 @@ use devloop_core::circuit::TABLE;
 use devloop_core::hold::{Hold, HoldKind};
 use devloop_core::question::{Question, question};
 use devloop_core::reason::Reason;
+use devloop_core::untrusted::Untrusted;
 use source::Docs;
 
 /// The page.
@@ -38,9 +39,11 @@ pub fn page(read: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
         read(&path).ok_or(format!("{path} cannot be read")).and_then(|text| Docs::of(&path, &text))
     };
     let (reasons, holds, circuits) = (core("reason")?, core("hold")?, core("circuit")?);
+    let untrusted = core("untrusted")?;
     let mut out = String::from(HEAD);
     reasons_part(&mut out, &reasons, read)?;
     questions_part(&mut out, &holds)?;
+    untrusted_part(&mut out, &untrusted)?;
     circuits_part(&mut out, &circuits)?;
     out.push_str("\n## Waits\n\nWhat the reason `wait` names.\n\n| wait | when |\n|---|---|\n");
     for (name, doc) in reasons.of_enum("WaitWhy")? {
@@ -74,6 +77,16 @@ const QUESTIONS: &str = "
 Every hold, as it is put on a sample task `a` with a commit on its base. Which answers are offered depends
 on the state; those that this sample cannot take are named below its table.
 ";
+
+const UNTRUSTED: &str = "
+## Without a state
+
+Why nothing is decided at all. Nothing is written then and no answer is offered: what is found, with its
+file, is said by whatever command is given.
+";
+
+const CARRIED_OVER: &str =
+    "No decision opens it: only a state that was carried over from version 1 has it.\n\n";
 
 const REFUSALS: &str = "
 ## Refusals
@@ -144,6 +157,9 @@ fn questions_part(out: &mut String, docs: &Docs) -> Result<(), String> {
             "\n### `{kind}`\n\n{when} On `{}`.\n\n> {}\n\n",
             asked.key.subject, asked.text
         ));
+        if kind.is_carried_over() {
+            out.push_str(CARRIED_OVER);
+        }
         out.push_str("| answer | what it does | pays a model | discards work |\n|---|---|---|---|\n");
         for offer in &asked.answers {
             let word = if offer.recommended { "**, first choice" } else { "" };
@@ -165,6 +181,21 @@ fn questions_part(out: &mut String, docs: &Docs) -> Result<(), String> {
         if !asked.by_hand.is_empty() {
             out.push('\n');
             asked.by_hand.iter().for_each(|step| out.push_str(&format!("- By hand: {step}\n")));
+        }
+    }
+    Ok(())
+}
+
+/// Why there may be no state to decide on.
+fn untrusted_part(out: &mut String, docs: &Docs) -> Result<(), String> {
+    out.push_str(UNTRUSTED);
+    for reason in Untrusted::ALL {
+        let when = docs.variant("Untrusted", &format!("{reason:?}"))?;
+        let passes = if reason.passes_by_itself() { "the next tick tries again" } else { "a person" };
+        let (key, question) = (reason.key(), reason.question());
+        out.push_str(&format!("\n### `{key}`\n\n{when} Ended by: {passes}.\n\n> {question}\n\n"));
+        for step in reason.by_hand("<folder>", "<file>") {
+            out.push_str(&format!("- By hand: {step}\n"));
         }
     }
     Ok(())

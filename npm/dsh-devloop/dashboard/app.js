@@ -72,7 +72,8 @@ function money(view) {
   if (!sums.length) return []
   const rows = sums.map(([scope, sum]) => [scope, ...SPEND.map((sort) => usd(sum[sort] ?? 0))])
   const caps = (view.caps ?? []).map((cap) => `${cap.circuit}: ${usd(cap.left)} left of ${usd(cap.limit)}`)
-  return [el('h3', null, 'Money'), table(['', ...SPEND], rows, [1, 2, 3, 4]), list(caps)]
+  const expected = view.expected ? el('p', { class: 'quiet' }, view.expected.sentence) : null
+  return [el('h3', null, 'Money'), table(['', ...SPEND], rows, [1, 2, 3, 4]), list(caps), expected]
 }
 
 function tasks(view) {
@@ -84,7 +85,13 @@ function tasks(view) {
     task.waits_for,
     usd(task.spent ?? 0),
   ])
-  return [el('h3', null, 'Tasks'), table(['task', 'title', 'stage', 'waits for', 'spent'], rows, [4])]
+  const found = view.tasks.flatMap((task) => (task.findings ?? []).map((line) => `${task.id}: ${line}`))
+  return [
+    el('h3', null, 'Tasks'),
+    table(['task', 'title', 'stage', 'waits for', 'spent'], rows, [4]),
+    found.length ? el('p', { class: 'quiet' }, 'Findings of the last reviews:') : null,
+    list(found),
+  ]
 }
 
 function running(view) {

@@ -157,11 +157,14 @@ export class Web {
     return result.value
   }
 
-  /** The plugin's projects as its page sees them. */
+  /** The plugin's projects as its page sees them. While the host reloads the plugin its own page answers. */
   async projects() {
-    const { status, body } = await this.get('/devloop/api/projects')
-    if (status !== 200) throw new Error(`/devloop/api/projects answered ${status}: ${body}`)
-    return JSON.parse(body).value
+    return await until("the plugin's route is there", async () => {
+      const { status, headers, body } = await this.get('/devloop/api/projects')
+      if (status !== 200) throw new Error(`/devloop/api/projects answered ${status}: ${body}`)
+      const ok = String(headers['content-type']).startsWith('application/json')
+      return { ok, value: ok ? JSON.parse(body).value : body.slice(0, 200) }
+    })
   }
 
   /** SIGTERM as a service manager would send it; answers how it ended. */

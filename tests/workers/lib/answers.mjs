@@ -41,6 +41,7 @@ export const review = (call) =>
     reviewedSha: asked(call, 'reviewedSha'),
     verdict: 'PASS',
     notes: '',
+    findings: [],
   })
 
 /** The tools by which the command lines run a shell command, with their names for it. */

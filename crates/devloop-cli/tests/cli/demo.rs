@@ -10,6 +10,7 @@ fn the_demo_runs_a_night_and_proves_it() {
     for part in [
         "planned   4 tasks",
         "rework    words",
+        "finding   f1 lib/words.txt:1: German is asked for and missing.",
         "the demo pastes an answer to loop:goal_cost_cap",
         "loop:goal_cost_cap was answered with allow",
         "merged    words",

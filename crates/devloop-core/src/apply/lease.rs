@@ -9,7 +9,7 @@ use crate::ids::{DispatchId, RouteKey};
 use crate::ledger::{Certainty, Entry, Unattributed};
 use crate::state::{Gate, Lease, LoopState, Op, Planning};
 use crate::task::{Repeats, ReviewRun, Stage, Task};
-use crate::units::{Map, UsdMicros};
+use crate::units::{MAX_NUMBER, Map, UsdMicros};
 
 pub(super) fn lease(state: &mut LoopState, event: &Event) -> Folded {
     match event {
@@ -30,6 +30,14 @@ pub(super) fn lease(state: &mut LoopState, event: &Event) -> Folded {
         Event::LeaseEnded { dispatch, at } => {
             let Some(lease) = state.leases.remove(dispatch) else { return misfit("no lease", dispatch) };
             state.progress_at = *at;
+            if let Subject::Task(id) = &lease.subject
+                && let Some(mut task) = state.tasks.get_mut(id)
+            {
+                // An owner that died did nothing beyond the deadline, however late that is noticed.
+                let busy = &mut task.counters.busy_ms;
+                let ran = lease.deadline.min(*at).since(lease.started_at);
+                *busy = busy.saturating_add(ran).min(MAX_NUMBER);
+            }
             if lease.op.is_model()
                 && let Some(key) = &lease.route
                 && !state.routes.get(key).is_some_and(|r| matches!(r.gate, Gate::Closed))
@@ -105,7 +113,6 @@ fn start(task: &mut Task, d: DispatchId, lease: &Lease) -> Folded {
     task.stage = match lease.op {
         Op::Work => {
             bump(&mut counters.attempts);
-            counters.started_at = counters.started_at.or(Some(lease.started_at));
             // Without a commit of its own a task starts on the base that its lease names.
             task.base = task.base.take().filter(|_| task.tip.is_some()).or_else(|| lease.basis.base.clone());
             Stage::Working(d)
@@ -144,15 +151,14 @@ pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
             Ok(())
         }
         Event::UsageUnattributed { dispatch, day, amount } => {
+            let revision = state.revision;
             let book = &mut state.ledger.unattributed;
             if book.len() >= MAX_UNATTRIBUTED && !book.contains_key(dispatch) {
                 make_room(book);
             }
-            let slot = book.entry(dispatch.clone()).or_insert(Unattributed {
-                dispatch: dispatch.clone(),
-                day: *day,
-                amount: UsdMicros(0),
-            });
+            let none = Unattributed { dispatch: dispatch.clone(), day: *day, revision, amount: UsdMicros(0) };
+            let slot = book.entry(dispatch.clone()).or_insert(none);
+            slot.revision = revision;
             slot.amount = slot.amount.plus(amount.0);
             Ok(())
         }
@@ -160,15 +166,17 @@ pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
     }
 }
 
-/// Puts the oldest name away under a shared one. The newest must keep its own, or it would be booked again at
-/// every look; shared money counts on the later day, so that no cap forgets any of it.
+/// Puts the name that was not told for the longest time away under a shared one, which is the sum of what has
+/// no name any more. Shared money counts on the later day, so that no cap forgets any of it.
 fn make_room(book: &mut Map<String, Unattributed>) {
     let named = book.values().filter(|usage| usage.dispatch != SHARED);
-    let oldest = named.min_by_key(|usage| usage.day).map(|usage| usage.dispatch.clone());
+    let oldest = named.min_by_key(|usage| (usage.revision, usage.day)).map(|usage| usage.dispatch.clone());
     let Some(old) = oldest.and_then(|name| book.remove(&name)) else { return };
-    let none = Unattributed { dispatch: SHARED.to_string(), day: old.day, amount: UsdMicros(0) };
+    let amount = UsdMicros(0);
+    let none = Unattributed { dispatch: SHARED.to_string(), day: old.day, revision: old.revision, amount };
     let shared = book.entry(SHARED.to_string()).or_insert(none);
     shared.day = shared.day.max(old.day);
+    shared.revision = shared.revision.max(old.revision);
     shared.amount = shared.amount.plus(old.amount.0);
 }
 
@@ -211,5 +219,6 @@ fn give_back(
 /// The name that older usage of unknown ids shares.
 const SHARED: &str = "more";
 
-/// Usage of unknown ids is kept for this many ids by name.
+/// Usage of unknown ids is kept for this many ids by name. A look has no more reports than that
+/// ([`crate::observation::MAX_REPORTS`]), so what one look tells never pushes its own names out.
 pub const MAX_UNATTRIBUTED: usize = 1_000;

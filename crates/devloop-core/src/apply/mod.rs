@@ -82,6 +82,8 @@ pub fn apply(state: &mut LoopState, event: &Event) -> Folded {
         }
         Event::WorkCommitted { task, .. }
         | Event::Refreshed { task, .. }
+        | Event::Checked { task, .. }
+        | Event::FindingsNamed { task, .. }
         | Event::ReviewPassed { task, .. }
         | Event::Merged { task, .. }
         | Event::MergedElsewhere { task, .. }
@@ -236,14 +238,14 @@ fn archive(state: &mut LoopState) {
         .partition(|(_, e)| e.day == day || e.certainty == Certainty::Reserved);
     for (_, entry) in old {
         let sum = &mut state.ledger.archived;
-        sum.spent = sum.spent.plus(entry.amount.0);
+        sum.add(entry.certainty, entry.amount);
         sum.tokens = sum.tokens.saturating_add(entry.tokens.total()).min(MAX_NUMBER);
     }
     state.ledger.entries = kept.into_iter().collect();
     let (kept, old): (Map<_, _>, Map<_, _>) =
         core::mem::take(&mut state.ledger.unattributed).into_iter().partition(|(_, usage)| usage.day == day);
     for usage in old.into_values() {
-        state.ledger.archived.spent = state.ledger.archived.spent.plus(usage.amount.0);
+        state.ledger.archived.add(Certainty::Measured, usage.amount);
     }
     state.ledger.unattributed = kept;
     state.grants.retain(|g| matches!(g.scope, GrantScope::Day(_) | GrantScope::Session(_)));

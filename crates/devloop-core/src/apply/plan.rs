@@ -70,6 +70,12 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
             task.base = Some(base.clone());
             commit(task, head);
         }
+        Event::Checked { outcome, .. } => task.checked = Some(outcome.clone()),
+        Event::FindingsNamed { findings, .. } => {
+            let highest = findings.iter().map(|one| one.id.0).max().unwrap_or(0);
+            task.findings.named = task.findings.named.max(highest);
+            task.findings.open.clone_from(findings);
+        }
         Event::ReviewPassed { .. } => task.stage = Stage::MergeReady(proof(task, event)?),
         Event::Merged { commit, .. } => {
             task.stage = Stage::Done(Done::Merged { commit: commit.clone() });
@@ -81,7 +87,7 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
         Event::MergedElsewhere { .. } => task.stage = Stage::Done(Done::MergedElsewhere),
         Event::MergeReverted { commit, reapplied, .. } => {
             task.base = Some(commit.clone());
-            task.tip = Some(reapplied.clone());
+            (task.tip, task.checked) = (Some(reapplied.clone()), None);
             task.stage = Stage::Rework { notes: String::new() };
             state.target.last_merge = Some(commit.clone());
             if state.target.verified.is_some() {
@@ -93,14 +99,16 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
             Counter::Conflict => bump(&mut task.counters.conflicts),
             Counter::LostSwap => bump(&mut task.counters.lost_swaps),
             Counter::Orphan => bump(&mut task.counters.orphans),
+            Counter::Refusal => bump(&mut task.counters.refusals),
         },
         Event::CountersReset { .. } => {
             let replans = task.counters.replans;
             task.counters = crate::task::Counters { replans, ..Default::default() };
         }
         Event::StartedAfresh { .. } => {
-            (task.base, task.tip) = (None, None);
+            (task.base, task.tip, task.checked) = (None, None, None);
             task.implementers.clear();
+            task.findings.open.clear();
         }
         Event::ReplanRequested { .. } => {
             bump(&mut task.counters.replans);
@@ -116,7 +124,7 @@ pub(super) fn task_event(state: &mut LoopState, id: &TaskId, event: &Event) -> F
 }
 
 fn commit(task: &mut Task, head: &Oid) {
-    task.tip = Some(head.clone());
+    (task.tip, task.checked) = (Some(head.clone()), None);
     task.stage = Stage::Committed { head: head.clone() };
 }
 
@@ -125,7 +133,7 @@ fn proof(task: &Task, event: &Event) -> Result<ReviewedHead, FoldError> {
     let Event::ReviewPassed { head, base, reviewer, .. } = event else {
         return misfit("no review of", &task.id);
     };
-    let review = Review { verdict: Verdict::Pass, head: head.clone(), notes: String::new() };
+    let review = Review::bare(Verdict::Pass, head.clone());
     let (Some(tip), Some(from)) = (&task.tip, &task.base) else {
         return misfit("nothing to review in", &task.id);
     };
@@ -137,9 +145,11 @@ fn proof(task: &Task, event: &Event) -> Result<ReviewedHead, FoldError> {
         .or_else(|fault| misfit("the review proves nothing:", &alloc::format!("{fault:?}")))
 }
 
-/// An edit voids what relied on the old contract: a reviewed head goes back to be reviewed again.
+/// An edit voids what relied on the old contract: a reviewed head goes back to be reviewed again, and what
+/// was found wrong under the old terms is not compared with what is found under the new ones.
 fn edit_task(task: &mut Task, edit: &crate::command::TaskEdit) {
     task.edition = task.edition.saturating_add(1);
+    task.findings.open.clear();
     if let Some(paths) = &edit.allowed_paths {
         task.allowed_paths.clone_from(paths);
     }

@@ -1,10 +1,13 @@
 //! Tests of the invariants: one good state, and every rule broken by one change to it.
 
+use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::{MAX_GRANTS, Violation, check};
+use crate::finding::{Finding, Findings, MAX_FINDING_TEXT, Severity};
 use crate::hold::{Acknowledged, HoldKey, HoldKind, MAX_ITEMS, Subject};
-use crate::ids::DispatchId;
+use crate::ids::{DispatchId, FindingId};
 use crate::ledger::{Certainty, Unattributed};
 use crate::question::samples::{
     held, hold, lease, oid, reviewed, route_key, state, task, task_id, who, with_hold, worked,
@@ -133,9 +136,11 @@ fn money_is_booked_for_what_runs() {
             entry.certainty = Certainty::Measured;
             s.ledger.entries.insert(DispatchId(9), entry);
         }),
+        (Violation::Nobody(WORK), |s| work(s).who = None),
         (Violation::DayAhead, |s| s.ledger.entries.get_mut(&WORK).expect("booked").day = Day(21)),
         (Violation::DayAhead, |s| {
-            let usage = Unattributed { dispatch: "x".into(), day: Day(21), amount: UsdMicros(1) };
+            let usage =
+                Unattributed { dispatch: "x".into(), day: Day(21), revision: 0, amount: UsdMicros(1) };
             s.ledger.unattributed.insert("x".into(), usage);
         }),
         (Violation::PendingDay, |s| {
@@ -261,6 +266,31 @@ fn texts_end_at_their_limit_in_characters() {
         change(&mut state, &"é".repeat(MAX_TEXT + 1));
         assert_eq!(check(&state), Err(Violation::TextTooLong(what)));
     }
+}
+
+#[test]
+fn findings_keep_their_number_their_texts_and_their_names() {
+    let found = |id| Finding {
+        id: FindingId(id),
+        severity: Severity::Blocking,
+        path: None,
+        line: None,
+        text: String::new(),
+    };
+    let with = |open: Vec<Finding>, named| {
+        let mut state = good();
+        edit(&mut state, "ready").findings = Findings { open, named };
+        check(&state)
+    };
+    let many = |n: u32| (1..=n).map(found).collect::<Vec<_>>();
+    assert_eq!(with(many(20), 20), Ok(()));
+    assert_eq!(with(many(21), 21), Err(Violation::TooMany("task.findings")));
+    let long = |n| vec![Finding { text: "é".repeat(n), ..found(1) }];
+    assert_eq!(with(long(MAX_FINDING_TEXT), 1), Ok(()));
+    assert_eq!(with(long(MAX_FINDING_TEXT + 1), 1), Err(Violation::TextTooLong("task.findings")));
+    let bad = Err(Violation::FindingName(task_id("ready")));
+    assert_eq!(with(vec![found(2), found(2)], 2), bad);
+    assert_eq!(with(vec![found(3)], 2), bad);
 }
 
 #[test]

@@ -91,6 +91,8 @@ fn money(f: &Facts<'_>, out: &mut Vec<String>) {
 
 fn of_task(f: &Facts<'_>, task: &Task, out: &mut Vec<String>) {
     commits(f, task, out);
+    let findings = task.findings.open.iter();
+    out.extend(findings.map(|one| format!("Finding {}", one.line(MAX_LINE))));
     counters(f, task, out);
     spent(f, task, out);
     match f.hold.kind {
@@ -155,7 +157,12 @@ fn counters(f: &Facts<'_>, task: &Task, out: &mut Vec<String>) {
     let repeats = seen.repeats.as_ref().filter(|_| f.hold.kind == HoldKind::DuplicateAction);
     out.extend(repeats.map(|r| format!("{} started {} times on the same basis.", r.op.key(), r.count)));
     if f.hold.kind == HoldKind::TaskTimeout {
-        out.push(format!("Its lifetime is {} minutes awake.", limits.lifetime_ms() / 60_000));
+        let minutes = |ms: u64| ms / 60_000;
+        out.push(format!(
+            "It was busy for {} minutes of its lifetime of {}; waits do not count.",
+            minutes(seen.busy_ms),
+            minutes(limits.lifetime_ms())
+        ));
     }
 }
 

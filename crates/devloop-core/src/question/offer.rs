@@ -210,7 +210,9 @@ fn retry(f: &Facts<'_>) -> String {
         }
     };
     let pass = if discards(f, Answer::Retry) { " The review that passed no longer counts." } else { "" };
-    format!("{what}. Its circuits start anew.{pass}")
+    let again =
+        if f.hold.kind == HoldKind::NoConvergence { " What comes again is asked about again." } else { "" };
+    format!("{what}. Its circuits start anew.{pass}{again}")
 }
 
 fn work_again(f: &Facts<'_>) -> String {

@@ -35,13 +35,14 @@ pub(crate) fn route_key(text: &str) -> RouteKey {
     RouteKey::parse(text).expect(text)
 }
 
-fn route(identity: &str) -> Route {
+pub(crate) fn route(identity: &str) -> Route {
     Route {
         tier: Tier::T3,
         backend: Backend::Scripted,
         identity: who(identity),
         fallback: vec![],
         price: None,
+        peak: None,
         reserve: None,
         max_tokens: None,
         max_parallel: None,
@@ -82,6 +83,8 @@ pub(crate) fn task(id: &str, stage: Stage) -> Task {
         implementers: BTreeSet::new(),
         base: None,
         tip: None,
+        checked: None,
+        findings: crate::finding::Findings::default(),
     }
 }
 
@@ -93,7 +96,7 @@ pub(crate) fn worked(id: &str, stage: Stage) -> Task {
 
 /// The proof that `other/reviewer` passed the commit `b` on base `a`.
 pub(crate) fn reviewed() -> ReviewedHead {
-    let review = Review { verdict: Verdict::Pass, head: oid('b'), notes: String::new() };
+    let review = Review::bare(Verdict::Pass, oid('b'));
     let who_worked = BTreeSet::from([who("acme/worker")]);
     let reviewer = who("other/reviewer");
     let proven =
@@ -164,6 +167,7 @@ pub(crate) fn lease(state: &mut LoopState, number: u64, op: Op, subject: Subject
     let lease = Lease {
         op,
         subject,
+        who: (op.is_model() || op == Op::Commit).then(|| who("acme/worker")),
         route,
         epoch: 1,
         owner: Owner { host: "host".into(), boot: 1, pid: 2, started: 3, instance: 1 },

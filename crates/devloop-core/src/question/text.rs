@@ -30,8 +30,8 @@ rows! {
         again?", [];
     StaleReviewSha: "The review of {who} names another commit than the one that is there. Review that one, \
         or work on it again?", [];
-    UnknownReviewSha: "The review of {who} names no commit of it. Review the commit that is there, or work \
-        on it again?",
+    UnknownReviewSha: "The review of {who} names a commit that nobody here knows. Review the commit that is \
+        there, or work on it again?",
         [];
     ReviewerIdentityConflict: "Whoever reviewed {who} had worked on it, so the review does not count. Review \
         it again?",
@@ -48,6 +48,10 @@ rows! {
     MaxReviewCycles: "{Who} was reviewed as often as allowed and never passed. Work on it again?",
         ["Read the change: git diff {base} {tip}",
          "Allow more of every task: budget.maxReviewCycles in the configuration"];
+    NoConvergence: "The review of {who} comes no closer to a pass: a finding came again, or there are not \
+        fewer than in the review before. Have it mended once more?",
+        ["Read the change: git diff {base} {tip}",
+         "Say better what is wanted, then answer retry: devloop task edit {id} --criteria <text>"];
     DailyCostCap: "The money of this day is spent or set aside. Allow one more day's worth now?",
         ["Raise budget.maxCostUsdPerDay in the configuration", "Wait: the next day starts at midnight UTC"];
     SessionCostCap: "The money since this process started is spent or set aside. Allow as much again?",
@@ -91,7 +95,8 @@ rows! {
         configuration"];
     TaskOverBudget: "{Who} is too large for one review or for the model's context window, and it was planned \
         anew as often as allowed. Split it once more?",
-        ["Allow more of every task: budget.replans in the configuration"];
+        ["Allow more of every task: budget.replans in the configuration",
+         "Keep generated files out of what a reviewer must read: <path> -diff in .gitattributes"];
     PreprBlocked: "A rule of the project refused the change for {who} before its review. Work on it again?",
         ["Run the rule yourself in a checkout of {tip}"];
     PreprUnavailable: "A rule of the project gave no word on the change for {who}. Take its commit up again?",

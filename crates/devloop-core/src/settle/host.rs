@@ -3,7 +3,7 @@
 
 use alloc::string::{String, ToString};
 
-use super::{detail_of, moved};
+use super::{NOBODY, detail_of, moved};
 use crate::basis::Basis;
 use crate::draft::{Draft, NewLease, View, notes, rework, task_key};
 use crate::event::{Counter, Event};
@@ -11,7 +11,7 @@ use crate::hold::{HoldKind, Subject};
 use crate::policy::{Acceptance, PostMerge};
 use crate::report::{CheckOutcome, CommitFault, MergeFault, Outcome, Report};
 use crate::state::{Lease, Op};
-use crate::task::{ResumeTo, Task};
+use crate::task::{ResumeTo, Task, clip};
 use crate::units::UsdMicros;
 
 /// A merge may lose the swap of the target this often.
@@ -33,6 +33,7 @@ pub(crate) fn take_host(
         op,
         subject: Subject::Task(task.id.clone()),
         route: None,
+        who: None,
         reserve: UsdMicros(0),
         basis,
         worktree: None,
@@ -54,11 +55,9 @@ pub(super) fn commit_ended(
     };
     match &report.outcome {
         Outcome::Committed { head } => {
-            let who = lease.route.as_ref().and_then(|key| view.policy.routes.get(key));
-            let Some(route) = who else {
-                return hold(HoldKind::ResultTransitionFailed, "its route is no longer configured", &[]);
+            let Some(implementer) = lease.who.clone() else {
+                return hold(HoldKind::ResultTransitionFailed, NOBODY, &[]);
             };
-            let implementer = route.identity.clone();
             draft.event(Event::WorkCommitted { task: task.id.clone(), head: head.clone(), implementer });
         }
         Outcome::CommitEmpty => hold(HoldKind::EmptyTask, "", &[]),
@@ -103,13 +102,18 @@ pub(super) fn check_ended(
 ) {
     let head = task.tip.clone();
     let known = |commands: &[String]| commands.iter().all(|c| view.state.target.known_red.contains(c));
+    let checked = |draft: &mut Draft, outcome: CheckOutcome| {
+        draft.event(Event::Checked { task: task.id.clone(), outcome });
+    };
     match (outcome, head) {
         (Outcome::Checked(CheckOutcome::Green), Some(head)) => {
+            checked(draft, CheckOutcome::Green);
             moved(draft, task, ResumeTo::AwaitingReview { head });
         }
-        (Outcome::Checked(CheckOutcome::Red { commands, .. }), Some(head))
+        (Outcome::Checked(red @ CheckOutcome::Red { commands, .. }), Some(head))
             if !commands.is_empty() && known(commands) =>
         {
+            checked(draft, red.clone());
             moved(draft, task, ResumeTo::AwaitingReview { head });
         }
         (Outcome::Checked(CheckOutcome::Red { commands, output }), _) => {
@@ -126,6 +130,7 @@ pub(super) fn check_ended(
             draft.hold(view, key, detail, &[], Some(ResumeTo::Ready));
         }
         (other, _) => {
+            checked(draft, CheckOutcome::Unavailable { detail: clip(&detail_of(other)) });
             let key = task_key(&task.id, HoldKind::CheckUnavailable);
             draft.hold(view, key, &detail_of(other), &[], Some(back));
         }

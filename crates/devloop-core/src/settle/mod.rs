@@ -4,9 +4,11 @@ mod host;
 mod model;
 mod route;
 
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use crate::apply::MAX_UNATTRIBUTED;
 use crate::basis::{Basis, BasisField};
 use crate::decide::Decision;
 use crate::draft::{Draft, View};
@@ -14,37 +16,69 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::hold::{HoldKey, HoldKind, Subject};
 use crate::ids::DispatchId;
-use crate::ledger::{Certainty, Entry};
+use crate::ledger::{Certainty, Entry, Unattributed};
 use crate::observation::Observation;
 use crate::reason::Reason;
 use crate::report::{CheckOutcome, FailureClass, Outcome, Report, Usage, UsageBasis};
 use crate::state::{Lease, Op};
 use crate::task::{ResumeTo, Task};
-use crate::units::UsdMicros;
+use crate::units::{DAY_MS, UsdMicros, WallMs};
 
 pub(crate) use host::take_host;
 pub use host::{AUTO_CONFLICTS, LOST_SWAPS};
 pub(crate) use model::has_approval;
 pub use route::{QUOTA_WAIT_MAX_MS, ROUTE_PAUSE_MS};
 
-/// Settles the first report that has something left to settle.
+/// Settles what late reports tell of money, then the first report that ends a lease.
 pub(crate) fn settle(view: &View<'_>, seen: &Observation) -> Option<Decision> {
-    seen.reports.iter().find_map(|report| settle_report(view, report))
+    let ends = || seen.reports.iter().find_map(|report| lease_of(view, report).map(|lease| (report, lease)));
+    late(view, &seen.reports).or_else(|| ends().map(|(report, lease)| end(view, report, lease)))
 }
 
-fn settle_report(view: &View<'_>, report: &Report) -> Option<Decision> {
-    let lease = view.state.leases.get(&report.dispatch).filter(|lease| lease.epoch == report.epoch);
-    match lease {
-        Some(lease) => Some(end(view, report, lease)),
-        None => late(view, report),
+/// The lease that a report ends.
+fn lease_of<'a>(view: &View<'a>, report: &Report) -> Option<&'a Lease> {
+    view.state.leases.get(&report.dispatch).filter(|lease| lease.epoch == report.epoch)
+}
+
+/// Reports without their leases: only their money counts. All of them are settled at once: a tick has an end,
+/// and the host forgets what it has shown. Of several reports of one dispatch the first that tells something
+/// new counts now and the next one after it, because each is judged by what is booked already.
+fn late(view: &View<'_>, reports: &[Report]) -> Option<Decision> {
+    let mut draft = Draft::default();
+    let mut told: BTreeSet<DispatchId> = BTreeSet::new();
+    for report in reports.iter().filter(|report| lease_of(view, report).is_none()) {
+        if told.contains(&report.dispatch) {
+            continue;
+        }
+        if let Some(event) = booked(view, report) {
+            told.insert(report.dispatch);
+            draft.event(event);
+        }
     }
-}
-
-/// A report without its lease: only its money counts.
-fn late(view: &View<'_>, report: &Report) -> Option<Decision> {
-    let mut draft = Draft::of(alloc::vec![booked(view, report)?]);
+    if draft.events.is_empty() {
+        return None;
+    }
+    draft.events.splice(0..0, remembered(view, reports, &draft.events));
     withdraw_caps(view, &mut draft);
     Some(draft.done(Reason::UsageSettledLate))
+}
+
+/// When the book of foreign names is about to be full: the names of this look that are in it already are told
+/// again, without money, so that they are not the ones that make room.
+fn remembered(view: &View<'_>, reports: &[Report], events: &[Event]) -> Vec<Event> {
+    let book = &view.state.ledger.unattributed;
+    let new = events.iter().filter(|event| matches!(event, Event::UsageUnattributed { .. })).count();
+    if new == 0 || book.len().saturating_add(new) <= MAX_UNATTRIBUTED {
+        return Vec::new();
+    }
+    let names: BTreeSet<DispatchId> = reports.iter().map(|report| report.dispatch).collect();
+    let kept = names.iter().filter_map(|dispatch| book.get(&dispatch.to_string()));
+    let again = |usage: &Unattributed| Event::UsageUnattributed {
+        dispatch: usage.dispatch.clone(),
+        day: usage.day,
+        amount: UsdMicros(0),
+    };
+    kept.map(again).collect()
 }
 
 /// What a report adds to the ledger: on its dispatch, or under the name it gave when no such dispatch is
@@ -66,7 +100,13 @@ fn booked(view: &View<'_>, report: &Report) -> Option<Event> {
 
 /// The amount a report makes more certain, or the first tokens it tells of a dispatch that was silent.
 fn usage_event(view: &View<'_>, dispatch: DispatchId, entry: &Entry, usage: Usage) -> Option<Event> {
-    let price = view.policy.routes.get(&entry.route).and_then(|route| route.price);
+    let to = view.now.wall;
+    let from = match view.state.leases.get(&dispatch) {
+        Some(lease) => WallMs(to.0.saturating_sub(view.now.active.since(lease.started_at))),
+        // What comes late is known by its day.
+        None => WallMs(entry.day.0.saturating_mul(DAY_MS)),
+    };
+    let price = view.policy.routes.get(&entry.route).and_then(|route| route.price_between(from, to));
     let (amount, certainty) = match (usage.cost, price) {
         (Some(cost), _) => (cost, Certainty::Measured),
         (None, Some(price)) => (price.cost(&usage.tokens), Certainty::Priced),
@@ -97,9 +137,13 @@ fn end(view: &View<'_>, report: &Report, lease: &Lease) -> Decision {
         draft.event(Event::DispatchRefused { dispatch: report.dispatch });
     }
     let ended = Event::LeaseEnded { dispatch: report.dispatch, at: view.now.active };
-    if let (Outcome::Failed { class, .. }, true) = (&report.outcome, lease.op.is_model())
-        && (class.is_route() || *class == FailureClass::Cancelled || report.is_unworked())
-    {
+    let not_the_tasks = match &report.outcome {
+        Outcome::Failed { class, .. } => {
+            class.is_route() || *class == FailureClass::Cancelled || report.is_unworked()
+        }
+        outcome => lease.op == Op::Review && model::is_no_verdict(outcome),
+    };
+    if not_the_tasks && lease.op.is_model() {
         draft.event(Event::AttemptReturned { dispatch: report.dispatch });
     }
     draft.event(ended);
@@ -215,6 +259,9 @@ fn task_ended(view: &View<'_>, draft: &mut Draft, report: &Report, lease: &Lease
         Op::Plan => {}
     }
 }
+
+/// A lease that does not say whose work it is; the invariants let no state have one.
+const NOBODY: &str = "its lease does not say who it ran as";
 
 pub(super) fn moved(draft: &mut Draft, task: &Task, to: ResumeTo) {
     draft.event(Event::TaskMoved { task: task.id.clone(), to });

@@ -1,12 +1,14 @@
 //! What the outcome of a model means: plans, work, reviews.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use super::host::{commit_hold, too_large};
-use super::{detail_of, moved};
+use super::{NOBODY, detail_of, moved};
 use crate::basis::Basis;
 use crate::draft::{Draft, NewLease, View, rework, task_key};
-use crate::event::Event;
+use crate::event::{Counter, Event};
+use crate::finding::Finding;
 use crate::hold::{HoldKey, HoldKind, Subject};
 use crate::ids::Oid;
 use crate::report::{CommitFault, FailureClass, MergeFault, Outcome, Report};
@@ -84,6 +86,7 @@ pub(super) fn work_ended(
                 op: Op::Commit,
                 subject: lease.subject.clone(),
                 route: lease.route.clone(),
+                who: lease.who.clone(),
                 reserve: UsdMicros(0),
                 basis,
                 worktree: Some(report.dispatch),
@@ -139,12 +142,26 @@ pub(super) fn review_ended(
         draft.hold(view, task_key(&task.id, kind), detail, &[], Some(to));
     };
     match &report.outcome {
-        Outcome::Reviewed(review) => judge_review(view, draft, review, lease, task, back),
-        Outcome::NoResult { detail } => hold(draft, HoldKind::MissingAgentResult, detail, back),
+        Outcome::Reviewed(review) => match review.contradiction() {
+            Some(fault) => {
+                no_verdict(view, draft, task, HoldKind::InvalidAgentResult, &fault.to_string(), back);
+            }
+            None => judge_review(view, draft, review, lease, task, back),
+        },
+        Outcome::NoResult { detail } => {
+            no_verdict(view, draft, task, HoldKind::MissingAgentResult, detail, back);
+        }
+        Outcome::InvalidResult { detail } => {
+            no_verdict(view, draft, task, HoldKind::InvalidAgentResult, detail, back);
+        }
         Outcome::Refused { detail } if refused_too_often(view, task) => {
             hold(draft, HoldKind::DispatchRefused, detail, back);
         }
         Outcome::Refused { .. } => moved(draft, task, back),
+        // It could not be shown whole, so no pass of it counts: a planner splits it.
+        Outcome::CommitRefused { why: CommitFault::TooLarge, detail, paths } => {
+            too_large(view, draft, task, detail, paths);
+        }
         // Nothing that a reviewer says counts when it wrote where it must not.
         Outcome::CommitRefused { why, detail, paths } => {
             draft.hold(view, task_key(&task.id, commit_hold(*why)), detail, paths, Some(back));
@@ -164,6 +181,26 @@ pub(super) fn review_ended(
     }
 }
 
+/// Whether a review ended without a verdict that counts. That is the reviewer's doing.
+pub(super) fn is_no_verdict(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::NoResult { .. } | Outcome::InvalidResult { .. } => true,
+        Outcome::Reviewed(review) => review.contradiction().is_some(),
+        _ => false,
+    }
+}
+
+/// A review without a verdict counts as a refusal of the reviewer: its attempt was returned and the commit is
+/// reviewed again, until the circuit trips.
+fn no_verdict(view: &View<'_>, draft: &mut Draft, task: &Task, kind: HoldKind, detail: &str, back: ResumeTo) {
+    draft.event(Event::Counted { task: task.id.clone(), counter: Counter::Refusal });
+    if refused_too_often(view, task) {
+        draft.hold(view, task_key(&task.id, kind), detail, &[], Some(back));
+    } else {
+        moved(draft, task, back);
+    }
+}
+
 fn judge_review(
     view: &View<'_>,
     draft: &mut Draft,
@@ -175,15 +212,19 @@ fn judge_review(
     let hold = |draft: &mut Draft, kind, detail: &str, to: ResumeTo| {
         draft.hold(view, task_key(&task.id, kind), detail, &[], Some(to));
     };
-    let who = lease.route.as_ref().and_then(|key| view.policy.routes.get(key)).map(|r| &r.identity);
-    let Some(who) = who else {
-        return hold(draft, HoldKind::ResultTransitionFailed, "its route is no longer configured", back);
+    let Some(who) = &lease.who else {
+        return hold(draft, HoldKind::ResultTransitionFailed, NOBODY, back);
     };
     let (Some(head), Some(base)) = (&task.tip, &task.base) else {
-        return hold(draft, HoldKind::UnknownReviewSha, "the task has no commit to review", back);
+        return hold(draft, HoldKind::ResultTransitionFailed, "the task has no commit to review", back);
     };
     let rule = view.policy.review.independence;
     let proven = ReviewedHead::prove(review, head, base, who, &task.implementers, rule);
+    let named = task.findings.name(&review.findings);
+    let counts = matches!(proven, Ok(_) | Err(ReviewFault::NotAPass));
+    if counts && !(named.is_empty() && task.findings.open.is_empty()) {
+        draft.event(Event::FindingsNamed { task: task.id.clone(), findings: named.clone() });
+    }
     match (proven, review.verdict) {
         (Ok(proof), _) => {
             draft.event(Event::ReviewPassed {
@@ -198,7 +239,9 @@ fn judge_review(
             }
         }
         (Err(ReviewFault::WrongHead), _) => {
-            hold(draft, HoldKind::StaleReviewSha, review.head.as_str(), back);
+            let known = knows(view, &review.head);
+            let kind = if known { HoldKind::StaleReviewSha } else { HoldKind::UnknownReviewSha };
+            hold(draft, kind, review.head.as_str(), back);
         }
         (Err(ReviewFault::SameIdentity), _) => {
             hold(draft, HoldKind::ReviewerIdentityConflict, who.as_str(), back);
@@ -207,16 +250,37 @@ fn judge_review(
         (Err(ReviewFault::NotAPass), Verdict::Blocked) => {
             hold(draft, HoldKind::BlockedTask, &review.notes, back);
         }
-        (Err(ReviewFault::NotAPass), _) => {
-            let to = rework(crate::task::clip(&review.notes));
-            if task.counters.review_cycles >= view.policy.limits.review_cycles {
-                hold(draft, HoldKind::MaxReviewCycles, &review.notes, to);
-            } else {
-                moved(draft, task, to);
-            }
-        }
+        (Err(ReviewFault::NotAPass), _) => send_back(view, draft, task, &review.notes, &named),
     }
 }
+
+/// Whether the commit is one that this loop relies on somewhere: then a reviewer looked at the wrong one,
+/// else nobody knows what it looked at.
+fn knows(view: &View<'_>, commit: &Oid) -> bool {
+    let target = &view.state.target;
+    let on_target = [&target.verified, &target.last_merge].into_iter().flatten();
+    let of_tasks = view.state.tasks.iter().flat_map(|task| [&task.base, &task.tip]).flatten();
+    on_target.chain(of_tasks).any(|known| known == commit)
+}
+
+/// Another rework, when it may come closer to a pass and reviews are left.
+fn send_back(view: &View<'_>, draft: &mut Draft, task: &Task, notes: &str, named: &[Finding]) {
+    let to = rework(crate::task::clip(notes));
+    let standstill = task.findings.standstill(named);
+    if let Some(why) = standstill {
+        let again = named.iter().filter(|one| why.again.contains(&one.id));
+        let items: Vec<String> = again.map(|one| one.line(MAX_ITEM)).collect();
+        let key = task_key(&task.id, HoldKind::NoConvergence);
+        draft.hold(view, key, &why.sentence(), &items, Some(to));
+    } else if task.counters.review_cycles >= view.policy.limits.review_cycles {
+        draft.hold(view, task_key(&task.id, HoldKind::MaxReviewCycles), notes, &[], Some(to));
+    } else {
+        moved(draft, task, to);
+    }
+}
+
+/// The longest line of a finding that a hold keeps, in characters.
+const MAX_ITEM: usize = 200;
 
 /// Whether a person approved exactly this head.
 pub(crate) fn has_approval(view: &View<'_>, task: &Task, head: &Oid) -> bool {

@@ -3,7 +3,8 @@
 
 use devloop_core::answer::Answer;
 use devloop_core::circuit::Circuit;
-use devloop_core::ids::Oid;
+use devloop_core::finding::{Found, Severity};
+use devloop_core::ids::{FindingId, Oid};
 use devloop_core::observation::Checkout;
 use devloop_core::report::{
     CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Usage, UsageBasis, UsageSource,
@@ -11,7 +12,7 @@ use devloop_core::report::{
 use devloop_core::review::{Review, Verdict};
 use devloop_core::tier::Risk;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
-use devloop_testkit::world::planned;
+use devloop_testkit::world::{blocking, planned, verdict};
 
 use super::scene::WALL;
 
@@ -77,10 +78,18 @@ fn checks(known: &str) -> Vec<CheckOutcome> {
 fn reviews(head: &Oid, other: &Oid) -> Vec<Outcome> {
     let verdicts = units!(Verdict: Pass, PassWithNotes, Rework, Replan, Blocked);
     let of = |head: &Oid| {
-        let review = |v: &Verdict| Review { verdict: *v, head: head.clone(), notes: text() };
-        verdicts.iter().map(review).map(Outcome::Reviewed).collect::<Vec<_>>()
+        let review = |v: &Verdict| verdict(*v, head, &text());
+        verdicts.iter().map(review).collect::<Vec<_>>()
     };
-    [of(head), of(other)].concat()
+    // The one that was found before, one that was not, both, one for later, and none.
+    let found = |id: Option<u32>, severity| Found { id: id.map(FindingId), severity, ..blocking("flaw") };
+    let (again, new) = (found(Some(1), Severity::Blocking), found(None, Severity::Blocking));
+    let lists = [vec![again.clone()], vec![again, new], vec![found(None, Severity::Note)], vec![]];
+    let say = |verdict, findings| Review { findings, ..Review::bare(verdict, head.clone()) };
+    let with = lists.iter().flat_map(|list| {
+        [Verdict::Rework, Verdict::Pass].map(|verdict| Outcome::Reviewed(say(verdict, list.clone())))
+    });
+    [of(head), of(other), with.collect()].concat()
 }
 
 fn plans() -> Vec<Outcome> {

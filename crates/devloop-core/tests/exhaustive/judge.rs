@@ -94,7 +94,7 @@ pub fn money_moves_forward(before: &LoopState, after: &LoopState, events: &[Even
         let entries = state.ledger.entries.values().filter(|e| e.certainty != Certainty::Reserved);
         let entries = entries.map(|e| u128::from(e.amount.0)).sum::<u128>();
         let foreign = state.ledger.unattributed.values().map(|u| u128::from(u.amount.0)).sum::<u128>();
-        (entries + foreign + u128::from(state.ledger.archived.spent.0)).min(u128::from(MAX_NUMBER))
+        (entries + foreign + u128::from(state.ledger.archived.spent().0)).min(u128::from(MAX_NUMBER))
     };
     if archived {
         assert_eq!(all(before), all(after), "an archived goal keeps its sums");
@@ -137,6 +137,10 @@ pub fn rests(state: &LoopState, scene: &Scene, decision: &Decision) {
         return;
     }
     let (policy, seen) = (&scene.policy, &scene.seen);
+    if let Reason::Wait { until: Some(until), .. } = reason {
+        let ahead = *until > seen.stamp.wall || seen.stamp.wall.0 == MAX_NUMBER;
+        assert!(ahead, "waits for a moment that is over: {until:?}");
+    }
     let found = obstacles(state, policy, seen);
     let ends = wakers(state, policy, &seen.stamp, seen);
     assert_eq!(found.len(), ends.len());

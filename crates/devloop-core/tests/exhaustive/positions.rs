@@ -120,7 +120,7 @@ fn of_task(scene: &mut Scene, circuit: Circuit, left: u32) -> bool {
         Circuit::Orphans => counters.orphans = limits.orphans - left,
         Circuit::TaskTimeout => {
             let spare = u64::from(left) * 60_000;
-            counters.started_at = Some(ActiveMs(ACTIVE - limits.lifetime_ms() + spare));
+            counters.busy_ms = limits.lifetime_ms() - spare;
         }
         Circuit::DuplicateAction => {
             let op = if matches!(task.stage, Stage::AwaitingReview { .. }) { Op::Review } else { Op::Work };

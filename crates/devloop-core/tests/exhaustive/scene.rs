@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use devloop_core::basis::Basis;
+use devloop_core::finding::Findings;
 use devloop_core::hold::{Hold, HoldKind, Subject};
 use devloop_core::ids::{Branch, DispatchId, Oid, TaskId};
 use devloop_core::ledger::{Certainty, Entry};
@@ -14,7 +15,7 @@ use devloop_core::state::{Lease, LoopHold, LoopState, Op, Owner, Phase, Planning
 use devloop_core::task::{Counters, Done, ResumeTo, ReviewRun, Stage, Task};
 use devloop_core::tier::{Risk, Tier};
 use devloop_core::units::{ActiveMs, AwakeMs, DAY_MS, Tokens, UsdMicros, WallMs};
-use devloop_testkit::world::{digest, key, oid, policy};
+use devloop_testkit::world::{blocking, digest, key, oid, policy};
 
 use super::every::{every, units};
 
@@ -98,7 +99,7 @@ pub fn tip() -> Oid {
 }
 
 fn reviewed() -> ReviewedHead {
-    let review = Review { verdict: Verdict::Pass, head: tip(), notes: String::new() };
+    let review = Review::bare(Verdict::Pass, tip());
     let (policy, worked) = (policy(Backend::Command), implementers());
     let reviewer = &policy.routes[&key("review")].identity;
     ReviewedHead::prove(&review, &tip(), &base(), reviewer, &worked, Independence::Vendor).expect("a pass")
@@ -106,6 +107,16 @@ fn reviewed() -> ReviewedHead {
 
 fn implementers() -> BTreeSet<devloop_core::ids::Identity> {
     BTreeSet::from([policy(Backend::Command).routes[&key("work")].identity.clone()])
+}
+
+/// Whom a run of this kind ran as.
+fn ran_as(op: Op) -> devloop_core::ids::Identity {
+    let route = match op {
+        Op::Plan => "plan",
+        Op::Review => "review",
+        _ => "work",
+    };
+    policy(Backend::Command).routes[&key(route)].identity.clone()
 }
 
 /// Where a held task continues.
@@ -248,6 +259,8 @@ pub fn task(name: &str, stage: Stage) -> Task {
         implementers: BTreeSet::new(),
         base: None,
         tip: None,
+        checked: None,
+        findings: Findings::default(),
     }
 }
 
@@ -314,7 +327,9 @@ fn people(state: &mut LoopState, place: &Place, temper: Temper) {
     if commit {
         (a.base, a.tip, a.implementers) = (Some(base()), Some(tip()), implementers());
         a.counters.attempts = 1;
-        a.counters.started_at = Some(ActiveMs(ACTIVE - 60_000));
+        a.counters.busy_ms = 60_000;
+        // It was sent back once.
+        a.findings = Findings { open: Findings::default().name(&[blocking("flaw")]), named: 1 };
     }
     let over = a.is_done() || !a.is_live();
     let complete = matches!(state.phase, Phase::Complete { .. });
@@ -375,6 +390,7 @@ fn running(state: &mut LoopState, policy: &Policy, place: &Place) {
         op,
         subject: subject.clone(),
         route: (op.is_model() || op == Op::Commit).then(|| entry.route.clone()),
+        who: (op.is_model() || op == Op::Commit).then(|| ran_as(op)),
         epoch: 1,
         owner: owner(),
         started_at: ActiveMs(ACTIVE - 1_000),

@@ -4,9 +4,11 @@ use devloop_core::answer::Answer;
 use devloop_core::apply::{apply, apply_line};
 use devloop_core::command::TaskEdit;
 use devloop_core::event::{Counter, Event};
+use devloop_core::finding::{Finding, Severity};
 use devloop_core::hold::{HoldKey, HoldKind, Subject};
-use devloop_core::ids::{Branch, DispatchId, Identity, Oid, RouteKey, TaskId};
+use devloop_core::ids::{Branch, DispatchId, FindingId, Identity, Oid, RouteKey, TaskId};
 use devloop_core::ledger::Certainty;
+use devloop_core::report::CheckOutcome;
 use devloop_core::state::{AnswerRecord, Ending, Gate, Grant, GrantScope, Lease, LoopState, Op};
 use devloop_core::task::{Counters, ResumeTo, Stage, Task};
 use devloop_core::tier::{Risk, Tier};
@@ -129,6 +131,11 @@ impl Draw {
             risk: self.maybe(|d| d.0.pick(&[Risk::Low, Risk::High])),
         }
     }
+    fn findings(&mut self) -> Vec<Finding> {
+        let (id, text) = (FindingId(self.0.pick(&[0, 1, u32::MAX])), self.text());
+        let one = Finding { id, severity: Severity::Blocking, path: None, line: None, text };
+        vec![one; self.0.pick(&[0, 1, 2])]
+    }
     fn new_task(&mut self) -> Task {
         let name = self.0.pick(&["a", "n", "m"]);
         Task { depends_on: vec![self.task()], ..scene::task(name, Stage::Ready) }
@@ -163,7 +170,8 @@ numbered! {
     GoalContinued, GoalReplanned, GoalCompleted, GoalArchived, TargetVerified, TargetUnverified,
     TargetChosen, LastMergeForgotten, LeaseTaken, LeaseEnding, LeaseAdopted, LeaseEnded,
     DispatchRefused, AttemptReturned, DispatchOrphaned, UsageSettled, UsageUnattributed, PlanWanted,
-    PlanAccepted, PlanRefused, PlanCountersReset, WorkCommitted, Refreshed, ReviewPassed, Merged,
+    PlanAccepted, PlanRefused, PlanCountersReset, WorkCommitted, Refreshed, Checked, FindingsNamed,
+    ReviewPassed, Merged,
     MergedElsewhere, MergeReverted, TaskMoved, Counted, CountersReset, StartedAfresh, ReplanRequested,
     TaskAccepted, TaskDropped, DependencyRemoved, TaskEdited, HoldOpened, HoldLifted, HoldAcknowledged,
     AnswerGiven, GrantGiven, GrantConsumed, RouteGated, RouteRefused, Paused, Resumed,
@@ -216,7 +224,7 @@ fn loop_events(d: &mut Draw) -> Vec<Event> {
 }
 
 fn task_events(d: &mut Draw) -> Vec<Event> {
-    let counters = units!(Counter: Conflict, LostSwap, Orphan);
+    let counters = units!(Counter: Conflict, LostSwap, Orphan, Refusal);
     vec![
         Event::PlanWanted { replaces: d.maybe(Draw::task) },
         Event::PlanAccepted { tasks: vec![d.new_task(), d.new_task()], replaces: d.maybe(Draw::task) },
@@ -224,6 +232,8 @@ fn task_events(d: &mut Draw) -> Vec<Event> {
         Event::PlanCountersReset,
         Event::WorkCommitted { task: d.task(), head: d.head(), implementer: d.who() },
         Event::Refreshed { task: d.task(), head: d.head(), base: d.head() },
+        Event::Checked { task: d.task(), outcome: CheckOutcome::Unavailable { detail: d.text() } },
+        Event::FindingsNamed { task: d.task(), findings: d.findings() },
         Event::ReviewPassed { task: d.task(), head: d.head(), base: d.head(), reviewer: d.who() },
         Event::Merged { task: d.task(), commit: d.head() },
         Event::MergedElsewhere { task: d.task(), tip: d.head() },
@@ -251,7 +261,7 @@ fn task_events(d: &mut Draw) -> Vec<Event> {
 fn at_the_top(mut state: LoopState) -> LoopState {
     let top = u32::MAX;
     for mut task in state.tasks.clone().iter().cloned() {
-        let Counters { started_at, repeats, .. } = task.counters;
+        let Counters { busy_ms, repeats, .. } = task.counters;
         let repeats = repeats.map(|repeats| devloop_core::task::Repeats { count: top, ..repeats });
         task.counters = Counters {
             attempts: top,
@@ -262,10 +272,11 @@ fn at_the_top(mut state: LoopState) -> LoopState {
             orphans: top,
             conflicts: top,
             lost_swaps: top,
-            started_at,
+            busy_ms,
             repeats,
         };
         task.edition = top;
+        task.findings.named = top;
         scene::replace(&mut state, task);
     }
     let plan = &mut state.plan_counters;

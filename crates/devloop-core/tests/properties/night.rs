@@ -10,7 +10,7 @@ use devloop_core::decide::{Decision, Input};
 use devloop_core::diagnose::{max_decisions, outlook};
 use devloop_core::effect::{Effect, Job};
 use devloop_core::event::Event;
-use devloop_core::hold::{HoldKey, HoldKind};
+use devloop_core::hold::{HoldKey, HoldKind, Subject};
 use devloop_core::ids::{DispatchId, Oid};
 use devloop_core::ledger::Entry;
 use devloop_core::observation::{GoalSeen, OrphanSeen, ProcessTree};
@@ -19,7 +19,7 @@ use devloop_core::reason::{Reason, Refusal};
 use devloop_core::report::{CheckOutcome, Outcome, Report};
 use devloop_core::review::{Review, Verdict, is_independent};
 use devloop_core::state::{Lease, LoopState, Op};
-use devloop_core::task::{Done, Stage};
+use devloop_core::task::{Done, Stage, Task};
 use devloop_core::tier::Risk;
 use devloop_core::units::{UsdMicros, WallMs};
 use devloop_testkit::world::{digest, oid, planned};
@@ -73,6 +73,7 @@ impl Night {
         reviewers_differ(&self.scene, &before, &decision);
         caps_hold(&self.scene, &after, &decision);
         assert_eq!(super::fold::opened_anew(&after), after, "what is kept beside tasks and entries");
+        overlaps_wait(&after, &decision);
         self.scene.state = after;
         decision
     }
@@ -222,7 +223,7 @@ impl Night {
             Op::Check | Op::Verify => Outcome::Checked(CheckOutcome::Green),
             Op::Review => {
                 let head = head.unwrap_or(fresh);
-                Outcome::Reviewed(Review { verdict: Verdict::Pass, head, notes: String::new() })
+                Outcome::Reviewed(Review::bare(Verdict::Pass, head))
             }
             Op::Refresh => Outcome::Refreshed { head: fresh, base: oid(3) },
             Op::Merge => {
@@ -292,6 +293,30 @@ fn reviewers_differ(scene: &Scene, before: &LoopState, decision: &Decision) {
         let rule = scene.policy.review.independence;
         assert!(is_independent(reviewer, &task.implementers, rule), "{reviewer} reviews its own work");
     }
+}
+
+/// Work starts on a task only while no other one occupies a path of its: by names, not by the core's own
+/// rule.
+fn overlaps_wait(after: &LoopState, decision: &Decision) {
+    for event in &decision.events {
+        let Event::LeaseTaken { lease, .. } = event else { continue };
+        let Subject::Task(id) = &lease.subject else { continue };
+        if lease.op != Op::Work {
+            continue;
+        }
+        let folder = |task: &Task| -> Vec<String> {
+            task.allowed_paths.iter().map(|glob| glob.trim_end_matches("/**").to_lowercase()).collect()
+        };
+        let own = folder(after.tasks.get(id).expect("a task is worked on"));
+        for other in after.tasks.iter().filter(|other| other.id != *id && works(&other.stage)) {
+            let meets = folder(other).iter().any(|path| own.contains(path));
+            assert!(!meets, "{id} and {} work on {own:?} at once", other.id);
+        }
+    }
+}
+
+fn works(stage: &Stage) -> bool {
+    matches!(stage, Stage::Working(_) | Stage::Committing(_))
 }
 
 /// I11: whatever sets money aside fits below every cap with everything spent and set aside, summed by hand.

@@ -1,16 +1,20 @@
 //! Every circuit one below its limit and at it: what is decided next.
 
+use devloop_core::answer::Answer;
 use devloop_core::circuit::{Circuit, TABLE};
+use devloop_core::command::Wish;
 use devloop_core::ids::TaskId;
 use devloop_core::ledger::{Certainty, Entry};
 use devloop_core::policy::{Backend, Policy};
+use devloop_core::report::{Outcome, Report};
+use devloop_core::review::{Review, Verdict};
 use devloop_core::state::{LoopState, Op};
 use devloop_core::task::{Repeats, Stage, Task};
 use devloop_core::tier::Risk;
-use devloop_core::units::{ActiveMs, UsdMicros};
-use devloop_testkit::world::{World, planned, policy};
+use devloop_core::units::{DAY_MS, UsdMicros};
+use devloop_testkit::world::{World, oid, planned, policy};
 
-use crate::sheet::{Sheet, change, until};
+use crate::sheet::{Sheet, change, until, wish};
 
 /// The night before something starts.
 struct Scene {
@@ -62,7 +66,7 @@ fn spend(state: &mut LoopState, amount: u64) {
 }
 
 /// Sets the circuit to `used` of a limit of three.
-fn set(circuit: Circuit, used: u32, now: ActiveMs, state: &mut LoopState, policy: &mut Policy) {
+fn set(circuit: Circuit, used: u32, state: &mut LoopState, policy: &mut Policy) {
     let limits = &mut policy.limits;
     let dollars = |n: u32| u64::from(n) * 100_000;
     let count = |state: &mut LoopState, set: &dyn Fn(&mut Task)| change(state, "a", set);
@@ -79,8 +83,7 @@ fn set(circuit: Circuit, used: u32, now: ActiveMs, state: &mut LoopState, policy
         Circuit::Orphans => count(state, &|t| t.counters.orphans = used),
         Circuit::TaskTimeout => {
             (limits.lifetime_minutes, limits.dispatch_minutes, limits.task_attempts) = (3, 1, 3);
-            let past = u64::from(used) * 60_000;
-            count(state, &|t| t.counters.started_at = Some(ActiveMs(now.0.saturating_sub(past))));
+            count(state, &|t| t.counters.busy_ms = u64::from(used) * 60_000);
         }
         Circuit::DuplicateAction => {
             let basis = devloop_core::basis::Basis::of_task(state, policy, task(state));
@@ -151,13 +154,29 @@ pub fn write(sheet: &mut Sheet) {
             circuit => {
                 for used in [2, 3] {
                     let (mut state, mut policy) = (world.state.clone(), world.policy.clone());
-                    let now = world.stamp().now(&state).active;
-                    set(circuit, used, now, &mut state, &mut policy);
+                    set(circuit, used, &mut state, &mut policy);
                     sheet.tick(&format!("{used} of 3 used"), &state, &policy, &world.observe());
                 }
             }
         }
     }
+    after_a_weekend(sheet);
+}
+
+/// A question that is answered days later: the time that a task waits for a person is not its lifetime.
+fn after_a_weekend(sheet: &mut Sheet) {
+    let mut world = World::new(vec![planned("a", &[], "a/**", Risk::Low)], policy(Backend::Scripted));
+    let report = until(&mut world, Op::Review);
+    let notes = "looked at something else".into();
+    let review = Review { notes, ..Review::bare(Verdict::Pass, oid(77)) };
+    let mut seen = world.observe();
+    seen.reports = vec![Report { outcome: Outcome::Reviewed(review), ..report }];
+    let asked = sheet.tick("a review of another commit", &world.state, &world.policy, &seen);
+    world.wall += 3 * DAY_MS;
+    let wanted = Wish::Answer { answer: Answer::Review, hold: None, revision: None };
+    let answered = sheet.row("review, three days later", &asked, &world.policy, &wish(&world, wanted));
+    world.wall += 2_000;
+    sheet.then(&answered, &world.policy, &world.observe());
 }
 
 /// Circuits on what is seen outside.
@@ -182,6 +201,14 @@ fn slots(sheet: &mut Sheet) {
     for slots in [2, 1] {
         world.policy.limits.parallel_project = slots;
         sheet.tick(&format!("1 of {slots} used"), &world.state, &world.policy, &world.observe());
+    }
+    world.policy.limits.parallel_project = 3;
+    world.policy.limits.parallel_process = 2;
+    for waiting in [1, 0] {
+        let mut seen = world.observe();
+        seen.others.waiting = waiting;
+        let name = format!("1 of 2 of the process used, {waiting} projects without a worker wait");
+        sheet.tick(&name, &world.state, &world.policy, &seen);
     }
 }
 
@@ -216,7 +243,7 @@ fn no_progress(sheet: &mut Sheet) {
 }
 
 fn at_settlement(sheet: &mut Sheet, circuit: Circuit) {
-    use devloop_core::report::{MergeFault, Outcome, Report};
+    use devloop_core::report::MergeFault;
     let mut world = World::new(vec![planned("a", &[], "a/**", Risk::Low)], policy(Backend::Scripted));
     world.policy.limits.replans = 3;
     let op = if circuit == Circuit::Refreshes { Op::Merge } else { Op::Review };

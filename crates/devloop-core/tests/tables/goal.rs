@@ -185,10 +185,13 @@ fn orphans(sheet: &mut Sheet) {
         for (name, tree, run_record) in [
             ("alive", ProcessTree::Alive, true),
             ("dead, was started", ProcessTree::Dead, true),
+            ("dead, left something", ProcessTree::Dead, true),
             ("dead, was never started", ProcessTree::Dead, false),
         ] {
             let mut seen = world.observe();
-            let found = OrphanSeen { dispatch, tree, run_record, saved: None };
+            let left = name.ends_with("something") && op == Op::Work;
+            let saved = left.then(|| format!("refs/devloop/orphan/{dispatch}"));
+            let found = OrphanSeen { dispatch, tree, run_record, saved };
             seen.orphans = if op == Op::Commit || op == Op::Merge { vec![] } else { vec![found] };
             sheet.tick(name, &world.state, &world.policy, &seen);
             if seen.orphans.is_empty() {

@@ -1,5 +1,8 @@
 //! Every operation with every report that is meaningful for it.
 
+use devloop_core::effect::{Effect, Job};
+use devloop_core::finding::{Found, Severity};
+use devloop_core::ids::{FindingId, Oid};
 use devloop_core::policy::{Acceptance, Backend, PostMerge};
 use devloop_core::report::{
     CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome, Report, Usage, UsageBasis, UsageSource,
@@ -8,7 +11,7 @@ use devloop_core::review::{Review, Verdict};
 use devloop_core::state::Op;
 use devloop_core::tier::Risk;
 use devloop_core::units::{Tokens, UsdMicros, WallMs};
-use devloop_testkit::world::{World, digest, oid, planned, policy};
+use devloop_testkit::world::{World, blocking, digest, oid, planned, policy, reviewed};
 
 use crate::sheet::{Sheet, seen_with, until};
 
@@ -25,16 +28,13 @@ fn night() -> World {
 fn at(op: Op) -> (World, Report) {
     let mut world = night();
     let mut first = true;
-    world.script = Box::new(move |effect, _| {
-        use devloop_core::effect::Effect;
-        match (op, effect) {
-            (Op::Refresh, Effect::Merge { .. }) if std::mem::take(&mut first) => {
-                let (why, detail) = (MergeFault::Overlap, "moved".into());
-                Some(Outcome::NotMerged { why, detail, paths: vec!["a/x".into()] })
-            }
-            (Op::Revert, Effect::Verify { .. }) => Some(red()),
-            _ => None,
+    world.script = Box::new(move |effect, _| match (op, effect) {
+        (Op::Refresh, Effect::Merge { .. }) if std::mem::take(&mut first) => {
+            let (why, detail) = (MergeFault::Overlap, "moved".into());
+            Some(Outcome::NotMerged { why, detail, paths: vec!["a/x".into()] })
         }
+        (Op::Revert, Effect::Verify { .. }) => Some(red()),
+        _ => None,
     });
     let report = until(&mut world, op);
     (world, report)
@@ -151,12 +151,21 @@ fn checks() -> Vec<(String, Outcome)> {
 fn reviews(world: &World) -> Vec<(String, Outcome)> {
     let task = world.state.tasks.iter().next().expect("a");
     let head = task.tip.clone().expect("a commit");
-    let say = |verdict, head| Outcome::Reviewed(Review { verdict, head, notes: "see there".into() });
+    let say = |verdict, head: Oid| devloop_testkit::world::verdict(verdict, &head, "see there");
     let verdicts =
         [Verdict::Pass, Verdict::PassWithNotes, Verdict::Rework, Verdict::Replan, Verdict::Blocked];
     let of = |verdict: Verdict| (format!("{verdict:?}").to_lowercase(), say(verdict, head.clone()));
     let mut all: Vec<_> = verdicts.map(of).into();
     all.push(("pass for another commit".into(), say(Verdict::Pass, oid(0xbad))));
+    let with = |verdict, found: &[&str]| reviewed(verdict, &head, "see there", found);
+    all.push(("rework with two findings".into(), with(Verdict::Rework, &["flaw", "other flaw"])));
+    all.push(("rework without a finding".into(), with(Verdict::Rework, &[])));
+    all.push(("pass with a blocking finding".into(), with(Verdict::Pass, &["flaw"])));
+    let noted = Found { severity: Severity::Note, ..blocking("for later") };
+    let review = Review { findings: vec![noted], ..Review::bare(Verdict::PassWithNotes, head.clone()) };
+    all.push(("pass with a finding for later".into(), Outcome::Reviewed(review)));
+    let (why, detail) = (CommitFault::TooLarge, "too large to be shown".into());
+    all.push(("change too large".into(), Outcome::CommitRefused { why, detail, paths: vec!["x".into()] }));
     let (why, detail) = (MergeFault::UnknownCommit, "gone".into());
     all.push(("commit gone".into(), Outcome::NotMerged { why, detail, paths: vec![] }));
     all.extend(of_models());
@@ -202,6 +211,7 @@ pub fn write(sheet: &mut Sheet) {
     section(sheet, Op::Commit, |_| commits());
     section(sheet, Op::Check, |_| checks());
     section(sheet, Op::Review, reviews);
+    second_review(sheet);
     section(sheet, Op::Merge, |_| {
         let mut all = vec![
             ("merged".to_string(), Outcome::Merged { commit: oid(0xe1) }),
@@ -224,6 +234,39 @@ pub fn write(sheet: &mut Sheet) {
         all
     });
     usage(sheet);
+}
+
+/// The second review of a task that was sent back once with two findings.
+fn second_review(sheet: &mut Sheet) {
+    let mut world = night();
+    world.policy.limits.review_cycles = 3;
+    let mut first = true;
+    world.script = Box::new(move |effect, _| match effect {
+        Effect::Dispatch { job: Job::Review { head, .. }, .. } if std::mem::take(&mut first) => {
+            Some(reviewed(Verdict::Rework, head, "two things", &["flaw", "other flaw"]))
+        }
+        _ => None,
+    });
+    until(&mut world, Op::Review);
+    world.tick();
+    let report = until(&mut world, Op::Review);
+    sheet.section("the second review runs", &world.state);
+    let head = world.state.tasks.iter().next().and_then(|a| a.tip.clone()).expect("a commit");
+    let named = |id, text: &str| Found { id: Some(FindingId(id)), ..blocking(text) };
+    let rows: [(&str, Vec<Found>); 6] = [
+        ("one other flaw", vec![blocking("third flaw")]),
+        ("two other flaws", vec![blocking("third flaw"), blocking("fourth flaw")]),
+        ("one of the two by its name", vec![named(2, "still there")]),
+        ("one of the two by its words", vec![blocking("other  flaw")]),
+        ("a name that never was", vec![named(9, "third flaw")]),
+        ("none", vec![]),
+    ];
+    for (name, findings) in rows {
+        let review = Review { findings, ..Review::bare(Verdict::Rework, head.clone()) };
+        let input = seen_with(&mut world, Report { outcome: Outcome::Reviewed(review), ..report.clone() });
+        let (state, policy) = (world.state.clone(), world.policy.clone());
+        sheet.row(name, &state, &policy, &input);
+    }
 }
 
 /// Money comes with a report, after it, or not at all.

@@ -7,6 +7,7 @@ mod figures;
 mod first;
 mod ground;
 mod load;
+mod parallel;
 mod pipeline;
 mod project;
 mod scale;
@@ -39,6 +40,9 @@ fn main() -> Outcome<()> {
     }
     if wanted("pipeline") {
         pipeline::report(11)?;
+    }
+    if wanted("parallel") {
+        parallel::report(3)?;
     }
     Ok(())
 }

@@ -64,9 +64,15 @@ impl Project {
 
     /// Beats at every wake until the goal is reached; how many beats that took.
     pub fn finish(&self, supervisor: &mut Supervisor) -> Outcome<u32> {
+        self.watch(supervisor, |_| ())
+    }
+
+    /// The same, and looks at the loop after every beat.
+    pub fn watch(&self, supervisor: &mut Supervisor, mut look: impl FnMut(&Supervisor)) -> Outcome<u32> {
         for beat in 1..=MAX_BEATS {
             while self.woken.try_recv().is_ok() {}
             let report: TickReport = supervisor.tick()?;
+            look(supervisor);
             match report.reason {
                 "still_complete" => return Ok(beat),
                 "wait_lease" => drop(self.woken.recv_timeout(PATIENCE)),

@@ -188,7 +188,9 @@ impl CommandLine {
             self.adapter.resumes.contains(&name)
         };
         let own = &self.ground.adapter;
-        match own.argv.iter().skip(1).chain(&own.args).any(resumes) {
+        // Short words before the program's own may be those of a shell.
+        let first = own.argv.iter().skip(1).filter(|word| word.len() > 2);
+        match first.chain(&own.args).any(resumes) {
             true => Usage { basis: UsageBasis::Cumulative, ..used },
             false => used,
         }

@@ -16,11 +16,11 @@
 //! The first rule that matches role, task (left out: any) and attempt (left out: any; counted from 1 per role
 //! and task over the life of the project) is followed. Tasks of a plan are those of the `<devloop_result>`
 //! envelope. `result` is one of: `{"plan": [...]}`, `{"work": "completed"|"blocked"|"failed", "summary"?}`,
-//! `{"review": "pass"|"pass_with_notes"|"rework"|"replan"|"blocked", "notes"?, "head"?}`, `{"text": "..."}`
-//! (any output, parsed as a model's), or `{"end": ...}` with `none`, `invalid`, `crash`, `hang`, `refuse`,
-//! `out_of_credit`, `login_expired`, `overloaded`, `network_down`, or `{"rateLimited": {"resetInMs": 1000}}`.
-//! `edits` happen in the worktree, `escape` in the operator's checkout. `process` does all of it in a child
-//! process.
+//! `{"review": "pass"|"pass_with_notes"|"rework"|"replan"|"blocked", "notes"?, "findings"?, "head"?}`,
+//! `{"text": "..."}` (any output, parsed as a model's), or `{"end": ...}` with `none`, `invalid`, `crash`,
+//! `hang`, `refuse`, `out_of_credit`, `login_expired`, `overloaded`, `network_down`, or `{"rateLimited":
+//! {"resetInMs": 1000}}`. `edits` happen in the worktree, `escape` in the operator's checkout. `process` does
+//! all of it in a child process.
 
 use devloop_core::report::{Usage, UsageSource};
 use devloop_core::units::{MAX_NUMBER, Tokens, UsdMicros};
@@ -178,7 +178,7 @@ pub enum WorkWord {
     Failed,
 }
 
-/// `{"review": ..., "notes"?, "head"?}`
+/// `{"review": ..., "notes"?, "findings"?, "head"?}`
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReviewEnding {
@@ -187,6 +187,8 @@ pub struct ReviewEnding {
     /// What is to be mended.
     #[serde(default)]
     pub notes: String,
+    /// Findings as in the envelope; left out of a rework, its notes are its one blocking finding.
+    pub findings: Option<Vec<serde_json::Value>>,
     /// Names this commit instead of the one under review; `base` stands for the base.
     pub head: Option<String>,
 }

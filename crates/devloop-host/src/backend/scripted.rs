@@ -312,6 +312,11 @@ fn review_json(run: &Run<'_>, review: &ReviewEnding) -> Value {
     if !review.notes.is_empty() {
         json["notes"] = Value::from(review.notes.as_str());
     }
+    let sends_back = review.review == script::ReviewWord::Rework && !review.notes.is_empty();
+    let notes = || sends_back.then(|| vec![json!({ "severity": "blocking", "text": review.notes })]);
+    if let Some(findings) = review.findings.clone().or_else(notes) {
+        json["findings"] = Value::from(findings);
+    }
     json
 }
 

@@ -33,6 +33,9 @@ pub(super) struct Subject<'a> {
     /// For a task's change: the commit it is measured from, and the paths it may change. Protected tests
     /// outside them are put back as that commit has them.
     pub change: Option<(&'a Oid, &'a [String])>,
+    /// The first failure ends the run, unless it is one of these known ones. None: every check runs, so that
+    /// all that is red is known.
+    pub known_red: Option<&'a [String]>,
 }
 
 /// Checks a commit of a task, or of the target when there is no contract.
@@ -41,10 +44,11 @@ pub(super) fn perform(
     dispatch: DispatchId,
     commit: &Oid,
     contract: Option<&Contract>,
+    known_red: Option<&[String]>,
     cancel: &CancelToken,
 ) -> Outcome {
     let change = contract.map(|c| (&c.base, c.allowed_paths.as_slice()));
-    match run_checks(shared, dispatch, &Subject { commit, change }, cancel) {
+    match run_checks(shared, dispatch, &Subject { commit, change, known_red }, cancel) {
         Ok(Some(outcome)) => Outcome::Checked(outcome),
         Ok(None) => stopped(FailureClass::Cancelled),
         Err(error) => machine_failure(error),
@@ -77,7 +81,8 @@ pub(super) fn run_checks(
         let folders = Folders::create(temporary.path())
             .map_err(|e| HostError::io(temporary.path(), "make a folder", e))?;
         points::reach(Point::CheckRun, dispatch);
-        Ok(run_all(&tree, &config, &folders, &marker, cancel))
+        let place = Place { tree: &tree, folders: &folders, marker: &marker };
+        Ok(run_all(&place, &config, subject.known_red, cancel))
     });
     points::reach(Point::Checked, dispatch);
     {
@@ -134,50 +139,62 @@ enum Verdict {
     Cancelled,
 }
 
+/// Where checks run.
+struct Place<'a> {
+    tree: &'a Repo,
+    folders: &'a Folders,
+    marker: &'a str,
+}
+
 fn run_all(
-    tree: &Repo,
+    place: &Place<'_>,
     config: &EffectConfig,
-    folders: &Folders,
-    marker: &str,
+    known_red: Option<&[String]>,
     cancel: &CancelToken,
 ) -> Option<CheckOutcome> {
     let (mut red, mut output, mut unavailable) = (Vec::new(), String::new(), None);
     for argv in &config.acceptance {
-        let line = shlex::try_join(argv.iter().map(String::as_str)).unwrap_or_else(|_| argv.join(" "));
-        match run_one(tree, argv, config.check_timeout_ms, folders, marker, cancel) {
-            Verdict::Green => {}
+        let line = line_of(argv);
+        let ends = match run_one(place, argv, config.check_timeout_ms, cancel) {
+            Verdict::Green => false,
             Verdict::Red(said) => {
+                let ends = known_red.is_some_and(|known| !known.contains(&line));
                 output.push_str(&format!("$ {line}\n{said}\n"));
                 red.push(line);
+                ends
             }
             Verdict::Unavailable(why) => {
                 unavailable.get_or_insert_with(|| format!("{line}: {why}"));
+                known_red.is_some()
             }
             Verdict::Cancelled => return None,
+        };
+        if ends {
+            break;
         }
     }
     red.truncate(COMMANDS_SHOWN);
-    Some(match (red.is_empty(), unavailable) {
+    // What was known to be red does not hide that another check gave no word.
+    let known = known_red.is_some_and(|known| red.iter().all(|line| known.contains(line)));
+    Some(match (red.is_empty() || (known && unavailable.is_some()), unavailable) {
         (false, _) => CheckOutcome::Red { commands: red, output: end_of(&output, OUTPUT_CHARS) },
         (true, Some(detail)) => CheckOutcome::Unavailable { detail: clip(&detail) },
         (true, None) => CheckOutcome::Green,
     })
 }
 
-fn run_one(
-    tree: &Repo,
-    argv: &[String],
-    limit_ms: u64,
-    folders: &Folders,
-    marker: &str,
-    cancel: &CancelToken,
-) -> Verdict {
+/// A command as one line, as reports and prompts name it.
+pub(super) fn line_of(argv: &[String]) -> String {
+    shlex::try_join(argv.iter().map(String::as_str)).unwrap_or_else(|_| argv.join(" "))
+}
+
+fn run_one(place: &Place<'_>, argv: &[String], limit_ms: u64, cancel: &CancelToken) -> Verdict {
     let mut env = ChildEnv::check();
-    env.use_folders(folders, false);
+    env.use_folders(place.folders, false);
     let sink = || Sink::Memory { head_bytes: 0, tail_bytes: 4 * OUTPUT_CHARS };
     let spec = Spec {
         argv: argv.iter().map(OsString::from).collect(),
-        cwd: tree.root().to_path_buf(),
+        cwd: place.tree.root().to_path_buf(),
         env,
         stdin: None,
         stdout: sink(),
@@ -185,7 +202,7 @@ fn run_one(
         deadline_ms: Some(limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
         confine: None,
-        marker: Some(marker.to_owned()),
+        marker: Some(place.marker.to_owned()),
     };
     let exit = match process::spawn(&spec) {
         Ok(running) => running.wait(cancel),

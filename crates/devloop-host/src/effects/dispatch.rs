@@ -11,7 +11,7 @@ use devloop_core::report::{CommitFault, Outcome};
 use devloop_core::task::clip;
 use devloop_wire::config_doc::RouteConfig;
 
-use super::check::protected_scope;
+use super::check::{line_of, protected_scope};
 use super::commit::refused;
 use super::flight::{Done, machine_failure};
 use super::prompt::{self, Material};
@@ -67,7 +67,22 @@ pub(super) fn perform(shared: &Arc<Shared>, order: &Order<'_>, cancel: &CancelTo
         // What cannot be removed now is removed by its own effect, or named by `doctor`.
         drop(shared.worktrees().remove(order.dispatch, Removal::Throwaway));
     }
-    Done { outcome: result.outcome, usage: result.usage }
+    Done { outcome: whole(result.outcome, prepared.omitted), usage: result.usage }
+}
+
+/// A pass of a change that was not shown whole is none: the change is too large for one review.
+fn whole(outcome: Outcome, omitted: Vec<String>) -> Outcome {
+    match outcome {
+        Outcome::Reviewed(review) if review.verdict.is_pass() && !omitted.is_empty() => {
+            let detail = format!(
+                "the patch is above the {DIFF_BYTES} bytes that a reviewer is shown, so the pass of it does \
+                 not count; left out: {}",
+                omitted.join(", ")
+            );
+            refused(CommitFault::TooLarge, detail, omitted)
+        }
+        other => other,
+    }
 }
 
 /// Everything a run needs that can fail before anybody is reached.
@@ -80,6 +95,8 @@ struct Prepared {
     confine: Option<Confinement>,
     prompt: String,
     base: Oid,
+    /// What the patch of a review leaves out.
+    omitted: Vec<String>,
 }
 
 fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<Prepared, HostError> {
@@ -119,7 +136,8 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
     };
     let prompt = prompt::of(order.job, &material);
     let confine = sandbox::of_run(shared, config, route.backend, &worktree.tree, temporary.path())?;
-    Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, confine, prompt, base })
+    let omitted = material.omitted;
+    Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, confine, prompt, base, omitted })
 }
 
 fn goal(shared: &Shared) -> Result<String, HostError> {
@@ -186,7 +204,7 @@ fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> 
     let range = match job {
         Job::Plan { .. } | Job::Work { start: WorkStart::Fresh, .. } => return Ok(material),
         Job::Work { contract, start: WorkStart::Continue { tip }, .. } => (&contract.base, tip),
-        Job::Review { contract, head } => (&contract.base, head),
+        Job::Review { contract, head, .. } => (&contract.base, head),
     };
     let (base, head) = range;
     let count = format!("--max-count={HISTORY_LINES}");
@@ -194,6 +212,7 @@ fn material(shared: &Shared, job: &Job, goal: String, config: &EffectConfig) -> 
     let listed = repo.call(args.into_iter().chain([format!("{base}..{head}").as_str()])).ok()?;
     material.history = String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect();
     if matches!(job, Job::Review { .. }) {
+        material.checks = config.acceptance.iter().map(|argv| line_of(argv)).collect();
         let text = diff_text(repo, base, head, DIFF_BYTES)?;
         material.diff = String::from_utf8_lossy(&text.patch).into_owned();
         material.omitted = text.omitted.iter().map(ToString::to_string).collect();

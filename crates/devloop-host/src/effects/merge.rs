@@ -160,7 +160,7 @@ fn check_candidate(
     }
     // Measured from the target's tip, the candidate's change is the task's own.
     let change = Some((tip, wish.contract.allowed_paths.as_slice()));
-    let subject = Subject { commit, change };
+    let subject = Subject { commit, change, known_red: Some(wish.known_red) };
     Ok(match run_checks(shared, wish.dispatch, &subject, cancel)? {
         Some(CheckOutcome::Green) => Ok(CandidateChecks::Green),
         Some(CheckOutcome::Red { commands, .. }) if commands.iter().all(|c| wish.known_red.contains(c)) => {

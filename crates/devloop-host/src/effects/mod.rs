@@ -29,7 +29,7 @@ use crate::backend::{AgentPort, Surroundings};
 use crate::error::HostError;
 use crate::git::Repo;
 use crate::store::{Armed, Disk};
-use crate::worktree::Worktrees;
+use crate::worktree::{Worktrees, orphan_ref};
 
 use flight::{Done, Flights};
 
@@ -196,6 +196,17 @@ impl Performer {
         }
     }
 
+    /// Saves what the worker of a dead loop left uncommitted, and returns the name of the ref; none when
+    /// there is nothing, or when it cannot be saved now: then its worktree stays until it is.
+    pub fn save_orphan(&self, dispatch: DispatchId) -> Option<String> {
+        if self.shared.flights.contains(dispatch) || self.shared.fence().is_err() {
+            return None;
+        }
+        let _pool = locked(&self.shared.pool);
+        let saved = self.shared.worktrees().save_orphan(dispatch).ok().flatten();
+        saved.map(|_| orphan_ref(dispatch))
+    }
+
     /// Removes in the background worktrees of dispatches that are over, unseen work in them saved, and
     /// branches of merged tasks that the target contains.
     pub fn clear_leftovers(&self, over: Vec<DispatchId>, merged: Vec<TaskId>, target: Option<Branch>) {
@@ -235,11 +246,12 @@ fn carry_out(shared: &Arc<Shared>, effect: &Effect, cancel: &crate::process::Can
         Effect::Commit { dispatch, work, contract, route, .. } => {
             commit::perform(shared, *dispatch, *work, contract, route).into()
         }
-        Effect::Check { dispatch, commit, contract, .. } => {
-            check::perform(shared, *dispatch, commit, contract.as_ref(), cancel).into()
+        Effect::Check { dispatch, commit, contract, known_red, .. } => {
+            let known = contract.as_ref().map(|_| known_red.as_slice());
+            check::perform(shared, *dispatch, commit, contract.as_ref(), known, cancel).into()
         }
-        Effect::Verify { dispatch, commit, .. } => {
-            check::perform(shared, *dispatch, commit, None, cancel).into()
+        Effect::Verify { dispatch, commit, known_red, .. } => {
+            check::perform(shared, *dispatch, commit, None, Some(known_red), cancel).into()
         }
         Effect::Merge { dispatch, contract, head, base, target, known_red, .. } => {
             let wish = merge::Wish { dispatch: *dispatch, contract, head, base, target, known_red };

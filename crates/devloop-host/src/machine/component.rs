@@ -144,7 +144,7 @@ impl Machine for Component {
     }
 
     fn fold(&mut self, line: &[Event]) -> Result<(), MachineError> {
-        let line: Vec<wit::Event> = line.to_vec().into_wit();
+        let line: Vec<wit::Event> = line.iter().map(|event| event.clone().into_wit()).collect();
         let answer = self.call(|store, session, this| session.call_fold(store, this, &line))?;
         answer.map_err(|error| self.refusal(error))
     }
@@ -182,7 +182,7 @@ impl Machine for Component {
         steps: &[Step],
         digest_every: u32,
     ) -> Result<Vec<Replayed>, MachineError> {
-        let steps: Vec<wit::Step> = steps.to_vec().into_wit();
+        let steps: Vec<wit::Step> = steps.iter().map(|step| step.clone().into_wit()).collect();
         let replayed =
             self.fresh(|store, guest| guest.call_replay(store, state, policy, &steps, digest_every))?;
         match replayed.2 {

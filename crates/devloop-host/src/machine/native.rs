@@ -96,7 +96,7 @@ impl Machine for Native {
         steps: &[Step],
         digest_every: u32,
     ) -> Result<Vec<Replayed>, MachineError> {
-        Ok(replay(state, policy, steps.to_vec(), digest_every)?)
+        Ok(replay(state, policy, steps.iter().cloned(), digest_every)?)
     }
 
     fn fuel_used(&self) -> Option<u64> {

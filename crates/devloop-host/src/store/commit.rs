@@ -18,6 +18,8 @@ pub struct Store {
     journal: Journal,
     state: StateFile,
     set_aside: bool,
+    /// The last load was refused: until one succeeds, nothing is written to what nobody could believe.
+    refused: bool,
 }
 
 /// A group that is durable in the journal.
@@ -34,12 +36,14 @@ impl Store {
     /// Nothing is read yet.
     pub fn new(armed: Armed, disk: Disk, lines: Arc<dyn LineFormat>, states: Arc<dyn StateFormat>) -> Self {
         let journal = Journal::new(armed.clone(), disk.clone(), lines);
-        Store { journal, state: StateFile::new(armed, disk, states), set_aside: false }
+        Store { journal, state: StateFile::new(armed, disk, states), set_aside: false, refused: false }
     }
 
     /// Reads state and journal; see [`recover::load`].
     pub fn load(&mut self) -> StoreResult<Loaded> {
-        let loaded = recover::load(&mut self.journal, &self.state)?;
+        let loaded = recover::load(&mut self.journal, &self.state);
+        self.refused = loaded.is_err();
+        let loaded = loaded?;
         if let Loaded::Ready(recovered) = &loaded {
             self.set_aside = recovered.set_aside;
         }
@@ -65,6 +69,7 @@ impl Store {
         state: &[u8],
         durable: bool,
     ) -> StoreResult<Committed> {
+        self.require_believed()?;
         self.journal.append(lock, group)?;
         self.project(lock, state, durable)
     }
@@ -77,8 +82,16 @@ impl Store {
         head: &Line,
         state: &[u8],
     ) -> StoreResult<Committed> {
+        self.require_believed()?;
         self.journal.start_segment(lock, head)?;
         self.project(lock, state, true)
+    }
+
+    fn require_believed(&self) -> StoreResult<()> {
+        if self.refused {
+            return Err(StoreError::Misuse("the last load was refused".into()));
+        }
+        Ok(())
     }
 
     fn project(&mut self, lock: &LockGuard<'_>, state: &[u8], durable: bool) -> StoreResult<Committed> {

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use devloop_core::untrusted::Untrusted;
+
 use super::owner_record::OwnerRecord;
 use crate::error::{ErrorKind, HostError};
 
@@ -178,6 +180,34 @@ impl StoreError {
         }
     }
 
+    /// Why there is no state to decide on; none for what is no matter of the recorded state.
+    pub fn untrusted(&self) -> Option<Untrusted> {
+        match self {
+            StoreError::Escaped { .. } => Some(Untrusted::EscapedDevloop),
+            StoreError::Integrity { .. } => Some(Untrusted::InvalidState),
+            StoreError::Newer { .. } => Some(Untrusted::NewerState),
+            StoreError::Io { doing: "read" | "look at" | "resolve", path, .. }
+            | StoreError::TooLarge { path, .. }
+                if project_of(path).is_some() && !path.ends_with("GOAL.md") =>
+            {
+                Some(Untrusted::UnreadableState)
+            }
+            _ => None,
+        }
+    }
+
+    /// The file or folder that it is about, where it is about one.
+    fn path(&self) -> Option<&Path> {
+        match self {
+            StoreError::Io { path, .. }
+            | StoreError::Escaped { path, .. }
+            | StoreError::TooLarge { path, .. }
+            | StoreError::Integrity { path, .. }
+            | StoreError::Newer { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// True when the disk is full, whatever was being written.
     pub fn is_disk_full(&self) -> bool {
         let source = match self {
@@ -244,20 +274,21 @@ fn line_words(line: Option<usize>) -> String {
 
 impl From<StoreError> for HostError {
     fn from(error: StoreError) -> HostError {
-        let host = HostError::new(error.kind(), error.to_string());
-        match &error {
-            StoreError::NotArmed { root, .. } => {
+        let mut host = HostError::new(error.kind(), error.to_string());
+        if let StoreError::NotArmed { root, .. } = &error {
+            let root = root.to_string_lossy().into_owned();
+            return host.hint(["devloop".to_owned(), "init".to_owned(), root]);
+        }
+        let Some(why) = error.untrusted() else { return host };
+        host = host.as_untrusted(why);
+        let Some(path) = error.path() else { return host };
+        host = host.at(path);
+        match project_of(path) {
+            Some(root) => {
                 let root = root.to_string_lossy().into_owned();
-                host.hint(["devloop".to_owned(), "init".to_owned(), root])
+                host.hint(["devloop".to_owned(), "doctor".to_owned(), root])
             }
-            StoreError::Integrity { path, .. } => match project_of(path) {
-                Some(root) => {
-                    let root = root.to_string_lossy().into_owned();
-                    host.hint(["devloop".to_owned(), "doctor".to_owned(), root])
-                }
-                None => host,
-            },
-            _ => host,
+            None => host,
         }
     }
 }

@@ -30,6 +30,8 @@ pub enum Certainty {
     Reserved,
     /// Ended without a report: the reserve stays as spend.
     Assumed,
+    /// Reported tokens times a known price.
+    Priced,
     /// Reported by the backend.
     Measured,
     /// The project's journal does not know this dispatch: it was never committed and counts nothing.
@@ -51,6 +53,9 @@ pub struct Entry {
     pub day: u64,
     /// True while the dispatch holds one of the slots shared by all projects.
     pub slot: bool,
+    /// True while its project has no worker and waits for such a slot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
     /// Who reserved; tells whether a slot is held by a living process.
     pub owner: Option<Identity>,
     /// The route of the dispatch; none in lines of a DevLoop that did not write it.
@@ -67,12 +72,14 @@ pub struct Entry {
 /// The sums of the other projects, or of all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Measured and assumed money of the day, in millionths of a US dollar; saturates at 2^53 - 1.
+    /// Measured, priced and assumed money of the day, in millionths of a US dollar; saturates at 2^53 - 1.
     pub spent_usd_micros: u64,
     /// Reserved money of the day; saturates like it.
     pub reserved_usd_micros: u64,
     /// Slots held by living owners, or by owners of whom nothing can be told.
     pub slots: u64,
+    /// Projects that wait for a slot and whose loop lives.
+    pub waiting: u64,
     /// Slots whose owner is proven dead; their project settles them when it starts again.
     pub dead_slots: u64,
 }
@@ -123,14 +130,19 @@ impl Ledger {
             if entry.day == day {
                 match entry.certainty {
                     Certainty::Reserved => add(&mut sums.reserved_usd_micros, entry.usd_micros),
-                    Certainty::Assumed | Certainty::Measured => {
+                    Certainty::Assumed | Certainty::Priced | Certainty::Measured => {
                         add(&mut sums.spent_usd_micros, entry.usd_micros);
                     }
                     Certainty::Void => {}
                 }
             }
+            let alive = || entry.owner.as_ref().and_then(Identity::is_alive);
+            // Nobody leaves a slot to a loop that may be gone.
+            if entry.waiting && alive() == Some(true) {
+                sums.waiting += 1;
+            }
             if entry.slot && entry.certainty != Certainty::Void {
-                let dead = entry.owner.as_ref().and_then(Identity::is_alive) == Some(false);
+                let dead = alive() == Some(false);
                 *(if dead { &mut sums.dead_slots } else { &mut sums.slots }) += 1;
             }
         }
@@ -273,11 +285,15 @@ fn is_news(there: Option<&Entry>, entry: &Entry) -> bool {
     // The day may move (a clock that was wrong) and a slot may be given back at the same certainty.
     entry.certainty > there.certainty
         || entry.certainty == there.certainty
-            && (entry.usd_micros, entry.day, entry.slot) != (there.usd_micros, there.day, there.slot)
+            && (entry.usd_micros, entry.day, entry.slot, entry.waiting)
+                != (there.usd_micros, there.day, there.slot, there.waiting)
 }
 
 fn is_wanted(entry: &Entry, today: u64) -> bool {
-    entry.slot || entry.certainty == Certainty::Reserved || entry.day.saturating_add(KEEP_DAYS) >= today
+    entry.slot
+        || entry.waiting
+        || entry.certainty == Certainty::Reserved
+        || entry.day.saturating_add(KEEP_DAYS) >= today
 }
 
 fn key(entry: &Entry) -> (String, String) {

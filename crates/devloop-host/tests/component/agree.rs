@@ -3,6 +3,8 @@
 use devloop_bridge::Step;
 use devloop_core::decide::Input;
 use devloop_core::event::Event;
+use devloop_core::task::MAX_TEXT;
+use devloop_core::units::{ActiveMs, AwakeMs, Day, MAX_NUMBER, UsdMicros, WallMs};
 use devloop_host::machine::{Component, Machine, Native};
 use devloop_testkit::corpus::recordings;
 use devloop_testkit::random::{Inputs, Random};
@@ -212,4 +214,38 @@ fn fuel_is_the_same_number_every_time_and_the_compiled_core_agrees() {
     }
     assert!(used[0] > Some(1_000));
     assert_eq!(used[..2], used[2..]);
+}
+
+/// Events of a journal come from a disk: what no document could hold is refused by its field, in both cores.
+#[test]
+fn a_line_with_a_number_above_the_limit_is_refused_with_its_field_and_changes_nothing() {
+    let mut inputs = Inputs::new(2);
+    let policy = policy_of(&mut inputs);
+    let mut native = native(&fresh_state(), &policy);
+    let mut component = Component::embedded().expect("the embedded image loads");
+    component.open(&fresh_state(), &policy).expect("opens");
+    let awake = |ms| AwakeMs { boot: 1, ms };
+    let anchored = |ms| Event::ClockAnchored { wall: WallMs(5), awake: awake(ms), active: ActiveMs(ms) };
+    let told = |amount| Event::UsageUnattributed { dispatch: "d9".into(), day: Day(0), amount };
+    let rows: [(Vec<Event>, Option<&str>); 5] = [
+        (vec![anchored(MAX_NUMBER)], None),
+        (vec![anchored(MAX_NUMBER + 1)], Some("line[0].awake.ms")),
+        (vec![told(UsdMicros(MAX_NUMBER))], None),
+        (vec![anchored(7), told(UsdMicros(u64::MAX))], Some("line[1].amount")),
+        (vec![Event::PlanRefused { detail: "x".repeat(MAX_TEXT + 1) }], Some("line[0].detail")),
+    ];
+    let machines: [&mut dyn Machine; 2] = [&mut native, &mut component];
+    for machine in machines {
+        for (line, refused) in &rows {
+            let before = machine.digest().expect("open");
+            match (machine.fold(line), refused) {
+                (Ok(()), None) => {}
+                (Err(error), Some(field)) => {
+                    assert!(error.to_string().contains(field), "{error} does not name {field}");
+                    assert_eq!(machine.digest().expect("open"), before, "{field}");
+                }
+                (found, expected) => panic!("{found:?} instead of {expected:?}"),
+            }
+        }
+    }
 }

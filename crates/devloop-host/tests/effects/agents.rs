@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 
-use devloop_core::effect::{Contract, Effect, Job, Start};
+use devloop_core::effect::{Contract, Effect, Start};
 use devloop_core::ids::DispatchId;
 use devloop_core::policy::Backend;
 use devloop_core::report::{FailureClass, Outcome, Report, Usage, UsageSource};
@@ -14,7 +14,7 @@ use devloop_core::units::Tokens;
 use devloop_host::backend::AgentPort;
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, key, route};
+use crate::ground::{Ground, key, review_job, route, work_job};
 
 const LIMIT_MS: u64 = 60_000;
 
@@ -47,7 +47,7 @@ fn ground(answer: impl Fn(&Value) -> Vec<Value> + Send + Sync + 'static) -> (Gro
 }
 
 fn start(ground: &Ground, route: &str, contract: &Contract, limit_ms: u64) -> DispatchId {
-    let job = Job::Work { contract: contract.clone(), start: Start::Fresh, notes: String::new() };
+    let job = work_job(contract, Start::Fresh);
     ground.dispatch(route, limit_ms, job)
 }
 
@@ -98,7 +98,7 @@ fn a_reviewer_may_only_read_and_the_agent_of_dsh_has_the_provider_of_its_route()
         vec![json!({ "end": { "kind": "completed", "text": "no verdict" } })]
     });
     let contract = ground.contract("t", &["src/**"]);
-    let job = Job::Review { contract, head: ground.head() };
+    let job = review_job(&contract, &ground.head());
     let report = ground.report(ground.dispatch("agent", LIMIT_MS, job));
     assert!(matches!(report.outcome, Outcome::NoResult { .. }), "{:?}", report.outcome);
     let message = asked.lock().unwrap()[0].clone();

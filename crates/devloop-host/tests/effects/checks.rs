@@ -68,10 +68,49 @@ fn a_check_that_cannot_start_or_end_is_unavailable_unless_another_is_red() {
 }
 
 #[test]
+fn the_first_failure_ends_the_checks_of_a_task_but_not_those_of_the_base() {
+    let missing = || vec!["no-such-program-here".to_owned()];
+    let said = |checks: Vec<Vec<String>>, of_task: bool, known: &[&str]| {
+        let ground = with_checks(checks, 20_000);
+        let (head, contract) = (ground.head(), ground.contract("t", &["src"]));
+        match checked(ground.check_with(&head, of_task.then_some(&contract), known)) {
+            CheckOutcome::Red { commands, .. } => commands.join(", "),
+            CheckOutcome::Unavailable { detail } => format!("unavailable: {}", &detail[..20]),
+            CheckOutcome::Green => "green".to_owned(),
+        }
+    };
+    let (one, two) = ("sh -c 'exit 1'", "sh -c 'exit 2'");
+    let reds = || vec![shell("exit 1"), shell("true"), shell("exit 2")];
+    assert_eq!(said(reds(), false, &[]), format!("{one}, {two}"));
+    assert_eq!(said(reds(), true, &[]), one);
+    // What was red before the goal ends nothing, and does not hide what is red now.
+    assert_eq!(said(reds(), true, &[one]), format!("{one}, {two}"));
+    assert_eq!(said(reds(), true, &[two]), one);
+    assert_eq!(said(reds(), true, &[one, two]), format!("{one}, {two}"));
+    // One that cannot start ends them too, and a known red one before it does not hide that.
+    assert_eq!(said(vec![missing(), shell("exit 1")], true, &[]), "unavailable: no-such-program-here");
+    assert_eq!(said(vec![shell("exit 1"), missing()], true, &[one]), "unavailable: no-such-program-here");
+    assert_eq!(said(vec![shell("exit 1"), missing()], false, &[]), one);
+}
+
+#[test]
+fn every_check_has_the_whole_time_limit_for_itself() {
+    // Together they take longer than one may.
+    let ground = with_checks(vec![shell("sleep 2.5"), shell("sleep 2.5")], 4_500);
+    assert_eq!(checked(ground.check(&ground.head(), None)), CheckOutcome::Green);
+}
+
+#[test]
 fn a_check_ends_on_request() {
     let ground = with_checks(vec![shell("while :; do sleep 1; done")], 60_000);
     let (dispatch, commit) = (ground.next(), ground.head());
-    ground.performer.perform(Effect::Check { dispatch, epoch: 1, commit, contract: None });
+    ground.performer.perform(Effect::Check {
+        dispatch,
+        epoch: 1,
+        commit,
+        contract: None,
+        known_red: Vec::new(),
+    });
     ground.performer.perform(Effect::Cancel { dispatch });
     let outcome = ground.report(dispatch).outcome;
     assert!(matches!(outcome, Outcome::Failed { class: FailureClass::Cancelled, .. }), "{outcome:?}");

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 
-use devloop_core::effect::{Contract, Job, Start};
+use devloop_core::effect::{Contract, Start};
 use devloop_core::policy::Backend;
 use devloop_core::report::{FailureClass, Outcome, Report};
 use devloop_core::units::{Tokens, UsdMicros};
@@ -12,7 +12,7 @@ use devloop_host::backend::Surroundings;
 use devloop_wire::config_doc::AdapterConfig;
 use serde_json::json;
 
-use crate::ground::{Ground, key, route};
+use crate::ground::{Ground, key, route, work_job};
 
 const LIMIT_MS: u64 = 60_000;
 
@@ -31,7 +31,7 @@ fn ground(backend: Backend, script: &str, vars: &[(&str, &str)]) -> Ground {
 }
 
 fn work(ground: &Ground, contract: &Contract, limit_ms: u64) -> Report {
-    let job = Job::Work { contract: contract.clone(), start: Start::Fresh, notes: String::new() };
+    let job = work_job(&contract, Start::Fresh);
     ground.report(ground.dispatch("own", limit_ms, job))
 }
 

@@ -10,7 +10,7 @@ use devloop_host::effects::{EffectConfig, Setting};
 use devloop_host::git::{Git, Repo};
 use devloop_host::store::{Disk, layout};
 
-use crate::ground::Ground;
+use crate::ground::{Ground, review_job};
 
 fn demonstration() -> Ground {
     let dir = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn every_task_of_the_demonstration_takes_its_way() {
                 red += 1;
                 continue;
             }
-            let job = Job::Review { contract: contract.clone(), head: head.clone() };
+            let job = review_job(&contract, &head);
             let review = ground.dispatch("reviewer", 60_000, job);
             let Outcome::Reviewed(word) = ground.report(review).outcome else {
                 panic!("no review of {name}")

@@ -10,7 +10,7 @@ use devloop_core::units::UsdMicros;
 use devloop_host::effects::run_record;
 use serde_json::json;
 
-use crate::ground::{Ground, writes};
+use crate::ground::{Ground, review_job, work_job, writes};
 
 #[test]
 fn a_task_is_planned_worked_committed_reviewed_and_merged() {
@@ -41,11 +41,7 @@ fn a_task_is_planned_worked_committed_reviewed_and_merged() {
         "{message}"
     );
 
-    let review = ground.report(ground.dispatch(
-        "reviewer",
-        60_000,
-        Job::Review { contract: contract.clone(), head: head.clone() },
-    ));
+    let review = ground.report(ground.dispatch("reviewer", 60_000, review_job(&contract, &head)));
     match review.outcome {
         Outcome::Reviewed(review) => assert_eq!((review.verdict, review.head), (Verdict::Pass, head.clone())),
         other => panic!("{other:?}"),
@@ -79,7 +75,7 @@ fn a_worker_finds_its_contract_and_two_work_at_once() {
     let (a, b) = (ground.start_work(&left, Start::Fresh), ground.start_work(&right, Start::Fresh));
     assert_eq!(ground.performer.in_flight(), [a, b]);
     // The same effect again is the same dispatch: it runs once.
-    let job = Job::Work { contract: left.clone(), start: Start::Fresh, notes: String::new() };
+    let job = work_job(&left, Start::Fresh);
     let again = Effect::Dispatch {
         dispatch: a,
         epoch: 1,
@@ -108,7 +104,7 @@ fn a_dispatch_that_was_started_once_is_not_started_again() {
     let contract = ground.contract("t", &["src"]);
     let (work, _) = ground.work(&contract, Start::Fresh);
     ground.restart();
-    let job = Job::Work { contract: contract.clone(), start: Start::Fresh, notes: String::new() };
+    let job = work_job(&contract, Start::Fresh);
     let route = crate::ground::key("worker");
     ground.performer.perform(Effect::Dispatch { dispatch: work, epoch: 1, route, limit_ms: 60_000, job });
     match ground.report(work).outcome {
@@ -124,7 +120,7 @@ fn nobody_is_reached_by_a_refused_dispatch() {
     let ground = Ground::new(&json!([{ "role": "work", "task": "t", "result": { "end": "refuse" } }]));
     let contract = ground.contract("t", &["src"]);
     let check = |route: &str, words: &str| {
-        let job = Job::Work { contract: contract.clone(), start: Start::Fresh, notes: String::new() };
+        let job = work_job(&contract, Start::Fresh);
         let report = ground.report(ground.dispatch(route, 60_000, job));
         match report.outcome {
             Outcome::Refused { detail } => assert!(detail.contains(words), "{detail}"),
@@ -177,7 +173,7 @@ fn a_run_ends_at_its_deadline_and_on_request_in_a_thread_and_as_a_process() {
     let ground = Ground::new(&json!([hang("thread", false), hang("process", true)]));
     for task in ["thread", "process"] {
         let contract = ground.contract(task, &["src"]);
-        let job = Job::Work { contract: contract.clone(), start: Start::Fresh, notes: String::new() };
+        let job = work_job(&contract, Start::Fresh);
         let report = ground.report(ground.dispatch("worker", 400, job));
         assert!(
             matches!(report.outcome, Outcome::Failed { class: FailureClass::Deadline, .. }),
@@ -212,7 +208,7 @@ fn a_reviewer_that_lies_names_the_commit_it_lies_about() {
     let contract = ground.contract("t", &["src"]);
     let head = ground.done(&contract, Start::Fresh);
     let review = || {
-        let job = Job::Review { contract: contract.clone(), head: head.clone() };
+        let job = review_job(&contract, &head);
         ground.report(ground.dispatch("reviewer", 60_000, job)).outcome
     };
     match review() {

@@ -20,6 +20,7 @@ use devloop_host::error::{ErrorKind, HostError};
 use devloop_host::git::{Git, Repo};
 use devloop_host::store::{Disk, layout};
 use devloop_wire::config_doc::{RouteConfig, Sandbox, SandboxMode};
+use devloop_wire::config_price::PriceFrom;
 use serde_json::{Value, json};
 
 /// How long a test waits for a report that must come.
@@ -70,6 +71,8 @@ pub fn route(backend: Backend, identity: &str) -> RouteConfig {
         identity: Identity::parse(identity).unwrap(),
         fallback: Vec::new(),
         price: None,
+        peak: None,
+        price_from: PriceFrom::Nobody,
         reserve: None,
         max_tokens: None,
         max_parallel: None,
@@ -218,7 +221,7 @@ impl Ground {
     }
 
     pub fn start_work(&self, contract: &Contract, start: Start) -> DispatchId {
-        let job = Job::Work { contract: contract.clone(), start, notes: String::new() };
+        let job = work_job(contract, start);
         self.dispatch(self.worker(), 60_000, job)
     }
 
@@ -289,9 +292,15 @@ impl Ground {
     }
 
     pub fn check(&self, commit: &Oid, contract: Option<&Contract>) -> Outcome {
+        self.check_with(commit, contract, &[])
+    }
+
+    /// Checks a commit while these checks are known to be red.
+    pub fn check_with(&self, commit: &Oid, contract: Option<&Contract>, known: &[&str]) -> Outcome {
         let dispatch = self.next();
         let (commit, contract) = (commit.clone(), contract.cloned());
-        self.performer.perform(Effect::Check { dispatch, epoch: 1, commit, contract });
+        let known_red = known.iter().map(|line| (*line).to_owned()).collect();
+        self.performer.perform(Effect::Check { dispatch, epoch: 1, commit, contract, known_red });
         self.report(dispatch).outcome
     }
 
@@ -320,6 +329,16 @@ fn performer(setting: &Arc<Setting>) -> (Performer, Receiver<Report>) {
         let _ = send.lock().unwrap().send(report);
     };
     (Performer::new(Arc::clone(setting), Arc::new(tell)), reports)
+}
+
+/// The first work on a task, or one more from its last commit.
+pub fn work_job(contract: &Contract, start: Start) -> Job {
+    Job::Work { contract: contract.clone(), start, notes: String::new(), findings: Vec::new() }
+}
+
+/// The first review of a commit, without checks.
+pub fn review_job(contract: &Contract, head: &Oid) -> Job {
+    Job::Review { contract: contract.clone(), head: head.clone(), earlier: Vec::new(), checks: None }
 }
 
 /// A rule of a worker that writes files and says that it is done.

@@ -100,7 +100,13 @@ fn checks_that_a_dead_owner_left_running_are_ended_before_they_run_again() {
     let (dispatch, commit) = (ground.next(), ground.head());
     let marker = run_record::marker(&ground.setting.armed, dispatch);
     let mut child = Command::new("sleep").arg("600").env(MARKER_VAR, &marker).spawn().unwrap();
-    ground.performer.perform(Effect::Check { dispatch, epoch: 2, commit, contract: None });
+    ground.performer.perform(Effect::Check {
+        dispatch,
+        epoch: 2,
+        commit,
+        contract: None,
+        known_red: Vec::new(),
+    });
     assert_eq!(ground.report(dispatch).outcome, Outcome::Checked(CheckOutcome::Green));
     assert_eq!(child.wait().unwrap().signal(), Some(9));
 }
@@ -111,7 +117,7 @@ fn a_check_that_a_shutdown_interrupts_is_left_to_the_next_owner() {
         config.acceptance = vec![["sh", "-c", "test -e ../../go || sleep 600"].map(str::to_owned).to_vec()];
     });
     let (dispatch, commit) = (ground.next(), ground.head());
-    let effect = Effect::Check { dispatch, epoch: 1, commit, contract: None };
+    let effect = Effect::Check { dispatch, epoch: 1, commit, contract: None, known_red: Vec::new() };
     ground.performer.perform(effect.clone());
     ground = ground.settled();
     assert!(ground.is_quiet() && ground.inbox().is_empty(), "nothing false is told");

@@ -15,6 +15,7 @@ fn entry(project: &str, dispatch: &str, certainty: Certainty, usd_micros: u64) -
         usd_micros,
         day: 20_000,
         slot: certainty == Certainty::Reserved,
+        waiting: false,
         owner: Some(Identity::new_instance()),
         route: None,
         op: None,
@@ -53,7 +54,7 @@ fn others_spend_reserved_and_slots_of_the_day() {
     with_ledger(&project, &disk, |_, ledger| {
         let told = entries[0].owner.as_ref().unwrap().is_alive().is_some();
         let (slots, dead_slots) = if told { (1, 1) } else { (2, 0) };
-        let expect = Sums { spent_usd_micros: 30, reserved_usd_micros: 140, slots, dead_slots };
+        let expect = Sums { spent_usd_micros: 30, reserved_usd_micros: 140, slots, dead_slots, waiting: 0 };
         assert_eq!(ledger.sums(20_000, Some("/a")), expect);
         assert_eq!(ledger.sums(20_000, None).spent_usd_micros, 31);
         assert_eq!(ledger.sums(19_999, Some("/a")).spent_usd_micros, 1000);

@@ -1,5 +1,7 @@
 //! Owns how a leased operation ends in a random run: mostly well, often badly, sometimes absurdly.
 
+use devloop_core::finding::{Found, Severity};
+use devloop_core::hold::Subject;
 use devloop_core::ids::{DispatchId, Oid};
 use devloop_core::plan::PlannedTask;
 use devloop_core::report::{
@@ -77,7 +79,7 @@ fn fitting(random: &mut Random, state: &LoopState, lease: &Lease) -> Outcome {
         },
         Op::Commit => commit(random),
         Op::Check | Op::Verify => Outcome::Checked(checks(random)),
-        Op::Review => Outcome::Reviewed(review(random, lease)),
+        Op::Review => Outcome::Reviewed(review(random, state, lease)),
         Op::Refresh => match random.below(5) {
             0 => not_merged(random),
             _ => Outcome::Refreshed { head: random.oid(), base: random.oid() },
@@ -142,7 +144,7 @@ fn checks(random: &mut Random) -> CheckOutcome {
     }
 }
 
-fn review(random: &mut Random, lease: &Lease) -> Review {
+fn review(random: &mut Random, state: &LoopState, lease: &Lease) -> Review {
     let verdict = match random.below(20) {
         0..=3 => Verdict::Rework,
         4 => Verdict::Replan,
@@ -151,7 +153,34 @@ fn review(random: &mut Random, lease: &Lease) -> Review {
         _ => Verdict::Pass,
     };
     let seen: Option<Oid> = lease.basis.head.clone().filter(|_| !random.chance(3));
-    Review { verdict, head: seen.unwrap_or_else(|| random.oid()), notes: "see above".into() }
+    let head = seen.unwrap_or_else(|| random.oid());
+    Review { verdict, head, notes: "see above".into(), findings: findings(random, state, verdict, lease) }
+}
+
+/// What a reviewer names: mostly what fits its verdict, sometimes what was named before, sometimes nothing
+/// where something is needed.
+fn findings(random: &mut Random, state: &LoopState, verdict: Verdict, lease: &Lease) -> Vec<Found> {
+    let task = match &lease.subject {
+        Subject::Task(id) => state.tasks.get(id),
+        _ => None,
+    };
+    let earlier = task.map(|task| task.findings.open.as_slice()).unwrap_or_default();
+    let count = if random.chance(90) { 1 + random.below(3) } else { 0 };
+    let fits = if verdict == Verdict::Rework { Severity::Blocking } else { Severity::Note };
+    let one = |random: &mut Random| {
+        let again = if random.chance(20) && !earlier.is_empty() { Some(random.pick(earlier)) } else { None };
+        Found {
+            id: again.as_ref().filter(|_| random.chance(70)).map(|earlier| earlier.id),
+            severity: if random.chance(95) { fits } else { Severity::Blocking },
+            path: match &again {
+                Some(earlier) => earlier.path.clone(),
+                None => random.chance(50).then(|| format!("part-{}/x", random.below(4))),
+            },
+            line: random.chance(50).then_some(7),
+            text: again.map_or_else(|| format!("flaw {}", random.below(1_000)), |earlier| earlier.text),
+        }
+    };
+    (0..count).map(|_| one(random)).collect()
 }
 
 fn not_merged(random: &mut Random) -> Outcome {

@@ -4,6 +4,7 @@ use devloop_core::ids::{Branch, Digest, Identity, RouteKey};
 use devloop_core::policy::{
     Acceptance, Backend, HighRisk, Independence, Limits, Policy, PostMerge, ReviewPolicy, Route,
 };
+use devloop_core::price::{Peak, PeakHours};
 use devloop_core::tier::Tier;
 use devloop_core::units::{Map, Price, UsdMicros};
 
@@ -45,15 +46,25 @@ pub fn policy(random: &mut Random) -> Policy {
     devloop_wire::policy_doc::seal(policy)
 }
 
+/// Dearer on the mornings of working days.
+fn peak() -> Peak {
+    let hours = PeakHours { first_day: 0, last_day: 4, from_minute: 60, to_minute: 600 };
+    let price =
+        Price { input_uncached: 6_000_000, cache_read: 600_000, cache_write: 7_500_000, output: 30_000_000 };
+    Peak { price, hours: vec![hours] }
+}
+
 fn route(random: &mut Random, tier: Tier, identity: &str, fallback: &[&str]) -> Route {
     let price =
         Price { input_uncached: 3_000_000, cache_read: 300_000, cache_write: 3_750_000, output: 15_000_000 };
+    let priced = random.chance(60);
     Route {
         tier,
         backend: if random.chance(3) { Backend::Noop } else { Backend::Command },
         identity: Identity::parse(identity).expect("an identity"),
         fallback: fallback.iter().map(|name| RouteKey::parse(name).expect("a route name")).collect(),
-        price: random.chance(60).then_some(price),
+        price: priced.then_some(price),
+        peak: (priced && random.chance(20)).then(peak),
         reserve: random.chance(40).then(|| UsdMicros(random.below(800_000))),
         max_tokens: random.chance(50).then_some(40_000),
         max_parallel: random.chance(30).then_some(1),

@@ -10,9 +10,10 @@ use devloop_core::hold::{HoldKind, Subject};
 use devloop_core::ids::{DispatchId, Identity, Oid, TaskId};
 use devloop_core::invariant;
 use devloop_core::observation::Others;
+use devloop_core::paths::lists_overlap;
 use devloop_core::policy::Policy;
-use devloop_core::state::LoopState;
-use devloop_core::task::Done;
+use devloop_core::state::{LoopState, Op};
+use devloop_core::task::{Done, Stage, Task};
 use devloop_core::units::UsdMicros;
 use devloop_wire::event_line::EventLine;
 
@@ -59,6 +60,14 @@ pub struct Audit {
 }
 
 impl Audit {
+    /// What the world knows of a state that was carried over: who wrote what is there.
+    #[must_use]
+    pub fn carried(shadow: LoopState) -> Audit {
+        let written = shadow.tasks.iter().filter_map(|task| Some((task.tip.clone()?, task)));
+        let authors = written.map(|(tip, task)| (tip, task.implementers.clone())).collect();
+        Audit { shadow, authors, ..Audit::default() }
+    }
+
     /// Remembers a broken promise that was seen while something ran.
     pub fn fault(&mut self, rule: &'static str, what: String) {
         self.found.get_or_insert(Broken { rule, what });
@@ -141,6 +150,7 @@ impl Audit {
         self.done_tasks()?;
         if self.shadow.next_dispatch > before {
             self.caps(policy, others, before)?;
+            self.overlaps(before)?;
         }
         Ok(())
     }
@@ -168,6 +178,9 @@ impl Audit {
             }
             Event::TaskAccepted { task } => {
                 self.accepted.insert(task.clone());
+            }
+            Event::HoldOpened { hold, .. } if hold.kind.is_carried_over() => {
+                return Err(Broken::new("carried", format!("a decision opens {}", hold.kind)));
             }
             Event::GoalArchived => {
                 self.merged.clear();
@@ -228,6 +241,23 @@ impl Audit {
         Ok(())
     }
 
+    /// Of tasks whose paths could meet only one is worked on at a time.
+    ///
+    /// # Errors
+    /// The two that work at once.
+    fn overlaps(&self, from: u64) -> Kept {
+        for (_, lease) in self.shadow.leases.range(DispatchId(from)..) {
+            let (Op::Work, Subject::Task(id)) = (lease.op, &lease.subject) else { continue };
+            let Some(task) = self.shadow.tasks.get(id) else { continue };
+            let working = |other: &&Task| other.id != *id && matches!(other.stage, Stage::Working(_));
+            let meets = |other: &Task| lists_overlap(&other.allowed_paths, &task.allowed_paths);
+            if let Some(other) = self.shadow.tasks.iter().filter(working).find(|other| meets(other)) {
+                return Err(Broken::new("overlap", format!("{id} and {} work at once", other.id)));
+            }
+        }
+        Ok(())
+    }
+
     /// Money that was told is booked, and stands as the first one told.
     ///
     /// # Errors
@@ -238,7 +268,7 @@ impl Audit {
             let name = dispatch.to_string();
             let booked = ledger.entries.get(dispatch).map(|entry| entry.amount);
             let booked = booked.or_else(|| ledger.unattributed.get(&name).map(|foreign| foreign.amount));
-            let archived = ledger.archived.spent.0 > 0 || self.shadow.goal.number > 1;
+            let archived = ledger.archived.spent().0 > 0 || self.shadow.goal.number > 1;
             match booked {
                 Some(amount) if amount != *cost => {
                     let what = format!("{dispatch} told {} and {} is booked", cost.0, amount.0);

@@ -1,15 +1,21 @@
-//! Owns the counts of what nights reached: every reason, hold, answer, refusal, effect and end, and the names
-//! of what none of them reached. It must not judge anything else.
+//! Owns the counts of what nights reached: every reason, hold, circuit, answer, refusal, effect and end, and
+//! the names of what none of them reached. It must not judge anything else.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use devloop_core::answer::Answer;
+use devloop_core::circuit::{Circuit, TABLE};
 use devloop_core::decide::Decision;
 use devloop_core::effect::Effect;
 use devloop_core::event::Event;
 use devloop_core::hold::HoldKind;
+use devloop_core::observation::Observation;
+use devloop_core::obstacle::Obstacle;
+use devloop_core::policy::Policy;
 use devloop_core::reason::{Reason, Refusal};
+use devloop_core::state::LoopState;
+use devloop_core::wait::obstacles;
 
 /// Counts by name.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -33,6 +39,8 @@ pub struct Coverage {
     pub reasons: Counts,
     /// Holds that opened.
     pub holds: Counts,
+    /// Circuits that tripped.
+    pub circuits: Counts,
     /// Answers that were given.
     pub answers: Counts,
     /// Refusals.
@@ -123,7 +131,50 @@ fn count(counts: &mut Counts, name: &'static str) {
     *counts.entry(name).or_default() += 1;
 }
 
+/// The circuits that a decision trips by itself.
+fn trips(decision: &Decision) -> impl Iterator<Item = &'static str> {
+    let over = matches!(decision.reason, Reason::DeadlinePassed { .. });
+    let deadline = over.then(|| Circuit::DispatchDeadline.row().key);
+    let opened = decision.events.iter().filter_map(|event| match event {
+        Event::HoldOpened { hold, .. } => Some(hold.kind),
+        _ => None,
+    });
+    let rows = opened.flat_map(|kind| TABLE.iter().filter(move |row| row.hold == Some(kind)));
+    deadline.into_iter().chain(rows.map(|row| row.key))
+}
+
+/// The circuits that only make work wait, and do so in this state at this look.
+#[must_use]
+pub fn tripped(state: &LoopState, policy: &Policy, seen: &Observation) -> Vec<&'static str> {
+    let full = state.slots_used() >= policy.limits.parallel_project.max(1);
+    let circuit = |obstacle: &Obstacle| match obstacle {
+        Obstacle::Slot if full => Some(Circuit::MaxParallelPerProject),
+        Obstacle::Slot | Obstacle::SharedSlot => Some(Circuit::MaxParallelWorkers),
+        Obstacle::Disk => Some(Circuit::DiskLow),
+        _ => None,
+    };
+    let found = obstacles(state, policy, seen);
+    found.iter().filter_map(|(_, obstacle)| circuit(obstacle)).map(|circuit| circuit.row().key).collect()
+}
+
 impl Coverage {
+    /// Of a night that starts with this state: its questions are there before any decision.
+    #[must_use]
+    pub fn of(carried: Option<&LoopState>) -> Coverage {
+        let mut seen = Coverage::default();
+        let holds = carried.into_iter().flat_map(|state| state.open_holds());
+        holds.for_each(|(_, hold)| count(&mut seen.holds, hold.kind.key()));
+        seen
+    }
+
+    /// The end of a tick that waits. What was seen in this night already is not looked for again.
+    pub fn waits(&mut self, state: &LoopState, policy: &Policy, seen: &Observation) {
+        let waits = [Circuit::MaxParallelWorkers, Circuit::MaxParallelPerProject, Circuit::DiskLow];
+        if waits.iter().any(|circuit| !self.circuits.contains_key(circuit.row().key)) {
+            tripped(state, policy, seen).into_iter().for_each(|key| count(&mut self.circuits, key));
+        }
+    }
+
     /// One decision.
     pub fn decided(&mut self, decision: &Decision) {
         self.decisions += 1;
@@ -134,6 +185,7 @@ impl Coverage {
         if let Reason::Answered { answer, .. } = &decision.reason {
             count(&mut self.answers, answer.word());
         }
+        trips(decision).for_each(|key| count(&mut self.circuits, key));
         for event in &decision.events {
             if let Event::HoldOpened { hold, .. } = event {
                 count(&mut self.holds, hold.kind.key());
@@ -168,6 +220,7 @@ impl Coverage {
             (&mut self.troubles, &other.troubles),
             (&mut self.reasons, &other.reasons),
             (&mut self.holds, &other.holds),
+            (&mut self.circuits, &other.circuits),
             (&mut self.answers, &other.answers),
             (&mut self.refusals, &other.refusals),
             (&mut self.effects, &other.effects),
@@ -185,6 +238,7 @@ impl Coverage {
         let lists = [
             ("reason", Reason::KEYS.to_vec(), &self.reasons),
             ("hold", holds, &self.holds),
+            ("circuit", TABLE.iter().map(|row| row.key).collect(), &self.circuits),
             ("answer", answers, &self.answers),
             ("refusal", REFUSALS.to_vec(), &self.refusals),
             ("effect", EFFECTS.to_vec(), &self.effects),
@@ -208,6 +262,7 @@ impl Coverage {
             ("trouble", &self.troubles),
             ("reason", &self.reasons),
             ("hold", &self.holds),
+            ("circuit", &self.circuits),
             ("answer", &self.answers),
             ("refusal", &self.refusals),
             ("effect", &self.effects),

@@ -45,6 +45,14 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// A journal that starts with this state.
+    #[must_use]
+    pub fn of(state: &LoopState) -> Disk {
+        let mut disk = Disk::default();
+        disk.start_segment(state);
+        disk
+    }
+
     /// Where it stands.
     #[must_use]
     pub fn tip(&self) -> &Tip {

@@ -3,6 +3,7 @@
 //! reasonable, and then the goal must be reached. Nothing real is touched, and nothing here decides.
 
 mod audit;
+mod carried;
 mod coverage;
 mod disk;
 mod draw;
@@ -33,10 +34,10 @@ use devloop_wire::state_doc;
 use devloop_wire::trace_line::{self, TraceEntry};
 
 pub use audit::Broken;
-pub use coverage::Coverage;
+pub use coverage::{Coverage, tripped};
 pub use draw::Script;
 pub use many::{Many, many};
-pub use night::{Night, of_script, of_seed};
+pub use night::{Night, of_script, of_seed, traced};
 pub use shrink::shrink;
 
 use audit::Audit;
@@ -53,6 +54,8 @@ pub struct World {
     draw: Draw,
     /// How often outcomes are bad, in percent of the usual.
     faults: u64,
+    /// What goes wrong in this night rather than anything else: luck seldom changes.
+    habit: u64,
     /// How often ticks are ended by force, in permille.
     danger: u64,
     time: Time,
@@ -60,6 +63,8 @@ pub struct World {
     repo: Repo,
     policy: Policy,
     goal: Option<u64>,
+    /// Something that is no text has the goal's name.
+    goal_unusable: bool,
     free_disk: u64,
     others: Others,
     me: Option<Supervisor>,
@@ -102,6 +107,7 @@ impl World {
     fn new(mut draw: Draw, traced: bool) -> World {
         let faults = draw.pick(&[0, 40, 100, 200]);
         let danger = draw.pick(&[0, 5, 20, 80]);
+        let habit = draw.below(24);
         let time = Time::new(&mut draw);
         let policy = rules::policy(&mut draw);
         let mut repo = Repo::new();
@@ -110,15 +116,19 @@ impl World {
         if draw.odd(30) {
             repo.head = None;
         }
+        let carried = draw.odd(60).then(|| carried::state(&mut draw, time.wall(), branch));
+        let seen = Coverage::of(carried.as_ref());
         World {
             draw,
             faults,
+            habit,
             danger,
             time,
-            disk: Disk::default(),
+            disk: carried.as_ref().map_or_else(Disk::default, Disk::of),
             repo,
             policy,
             goal: Some(0),
+            goal_unusable: false,
             free_disk: 1 << 40,
             others: Others::default(),
             me: None,
@@ -135,8 +145,8 @@ impl World {
             last_seen: None,
             helped: BTreeMap::new(),
             offered_at: None,
-            audit: Audit::default(),
-            seen: Coverage::default(),
+            audit: carried.map_or_else(Audit::default, Audit::carried),
+            seen,
             trace: traced.then(Trace::default),
         }
     }
@@ -145,6 +155,11 @@ impl World {
     fn faulty(&mut self, permille: u64) -> bool {
         let permille = permille * self.faults / 100;
         self.draw.odd(permille)
+    }
+
+    /// Which of `count` faults it is: the night's own one or any.
+    fn fault(&mut self, count: u64) -> u64 {
+        if self.draw.odd(600) { self.habit % count } else { self.draw.below(count) }
     }
 
     /// Something happened to the world.

@@ -42,6 +42,12 @@ pub fn of_seed(seed: u64) -> Night {
     run(Draw::of_seed(seed), None, false)
 }
 
+/// The night of a seed with its trace.
+#[must_use]
+pub fn traced(seed: u64) -> Night {
+    run(Draw::of_seed(seed), None, true)
+}
+
 /// The night of a script. It is as long as the script.
 #[must_use]
 pub fn of_script(script: &Script, traced: bool) -> Night {
@@ -111,6 +117,9 @@ impl World {
     fn beat(&mut self) -> Kept {
         self.last_reason = self.tick()?;
         if let Some(reason) = self.last_reason.clone() {
+            if let (Reason::Wait { .. }, Some(seen)) = (&reason, &self.last_seen) {
+                self.seen.waits(&self.audit.shadow, &self.policy, seen);
+            }
             self.at_rest(&reason)?;
         }
         let revision = self.audit.shadow.revision;
@@ -171,6 +180,7 @@ impl World {
         self.others = Others::default();
         self.repo.checkout = Checkout::Free;
         self.goal = self.goal.or(Some(0));
+        self.goal_unusable = false;
         let target = self.audit.shadow.target.branch.clone();
         if target.is_none() || self.repo.head.is_none() {
             let name = target.as_ref().map_or(repo::HOME, Branch::as_str).to_string();

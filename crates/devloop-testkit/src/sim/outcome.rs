@@ -2,6 +2,7 @@
 //! git have ever said instead. Host operations act on the modelled repository; nothing here decides.
 
 use devloop_core::effect::{Effect, Job};
+use devloop_core::finding::{Finding, Found, Severity};
 use devloop_core::ids::{Branch, DispatchId, Oid, TaskId};
 use devloop_core::plan::PlannedTask;
 use devloop_core::report::{CheckOutcome, CommitFault, FailureClass, MergeFault, Outcome};
@@ -26,6 +27,7 @@ impl World {
             Effect::Dispatch { job, .. } => self.model(dispatch, effect, job),
             Effect::Commit { work, contract, .. } => self.committed(dispatch, *work, effect, contract),
             Effect::Check { contract: None, .. } => self.checked(25),
+            Effect::Check { .. } if self.faulty(20) => not_merged(MergeFault::UnknownCommit),
             Effect::Check { .. } | Effect::Verify { .. } => self.checked(150),
             Effect::Merge { contract, head, base, target, .. } => {
                 self.merged(dispatch, &contract.task, head, base, target)
@@ -47,9 +49,10 @@ impl World {
         match job {
             Job::Plan { replaces, .. } => self.planned(replaces.is_some()),
             Job::Work { .. } => self.worked(),
-            Job::Review { head, .. } => {
-                let review = self.reviewed(head);
-                if matches!(review.verdict, Verdict::Pass | Verdict::PassWithNotes) {
+            Job::Review { .. } if self.faulty(25) => not_merged(MergeFault::UnknownCommit),
+            Job::Review { head, contract, earlier, .. } => {
+                let review = self.reviewed(head, &contract.base, earlier);
+                if review.verdict.is_pass() && review.contradiction().is_none() {
                     let who = self.audit.identity_of(dispatch).or_else(|| self.identity(effect));
                     self.audit.passed(&review.head, who);
                 }
@@ -91,23 +94,48 @@ impl World {
             0 => Outcome::WorkBlocked { summary },
             1 => Outcome::WorkFailed { summary },
             2 => Outcome::Planned { tasks: Vec::new() },
-            _ => Outcome::Reviewed(Review { verdict: Verdict::Pass, head: self.some_oid(), notes: summary }),
+            _ => Outcome::Reviewed(Review::bare(Verdict::Pass, self.some_oid())),
         }
     }
 
-    fn reviewed(&mut self, head: &Oid) -> Review {
-        let good = Review { verdict: Verdict::Pass, head: head.clone(), notes: text("looked at it") };
+    fn reviewed(&mut self, head: &Oid, base: &Oid, earlier: &[Finding]) -> Review {
+        let notes = text("looked at it");
+        let good = Review { notes, ..Review::bare(Verdict::Pass, head.clone()) };
         if !self.faulty(350) {
             return good;
         }
-        let verdict = match self.draw.below(6) {
+        let verdict = match self.fault(6) {
             0 => Verdict::Rework,
             1 => Verdict::PassWithNotes,
             2 => Verdict::Replan,
             3 => Verdict::Blocked,
-            _ => return Review { head: self.some_oid(), ..good },
+            // It looked at what the change starts from.
+            4 => return Review { head: base.clone(), ..good },
+            // A model makes one up.
+            _ => return Review { head: Oid::parse(&"f".repeat(40)).expect("40 hex digits"), ..good },
         };
-        Review { verdict, ..good }
+        let findings = self.found(verdict, earlier);
+        Review { verdict, findings, ..good }
+    }
+
+    /// What a reviewer names: a new flaw or two, some of those it named before, all of them, or nothing.
+    fn found(&mut self, verdict: Verdict, earlier: &[Finding]) -> Vec<Found> {
+        let severity = if verdict == Verdict::Rework { Severity::Blocking } else { Severity::Note };
+        let mut again = |one: &Finding| Found {
+            id: self.draw.odd(500).then_some(one.id),
+            severity: one.severity,
+            path: one.path.clone(),
+            line: one.line,
+            text: one.text.clone(),
+        };
+        let mut all: Vec<Found> = earlier.iter().map(&mut again).collect();
+        let keep = self.draw.pick(&[0, 1, all.len()]);
+        all.truncate(keep);
+        for _ in 0..self.draw.pick(&[1, 0, 2, 3]) {
+            let text = format!("flaw {}", self.draw.below(1_000));
+            all.push(Found { id: None, severity, path: Some("src/lib.rs".to_string()), line: Some(1), text });
+        }
+        all
     }
 
     fn some_oid(&mut self) -> Oid {
@@ -170,15 +198,16 @@ impl World {
         }
         if self.faulty(150) {
             let detail = text("found");
-            let why = self.draw.pick(&[
-                CommitFault::Scope,
-                CommitFault::ScopeUnknown,
-                CommitFault::Secret,
-                CommitFault::Escaped,
-                CommitFault::Late,
-                CommitFault::BranchTaken,
-                CommitFault::Git,
-            ]);
+            let why = match self.fault(8) {
+                0 => CommitFault::Scope,
+                1 => CommitFault::ScopeUnknown,
+                2 => CommitFault::Secret,
+                3 => CommitFault::Escaped,
+                4 => CommitFault::Late,
+                5 => CommitFault::BranchTaken,
+                6 => CommitFault::Git,
+                _ => CommitFault::TooLarge,
+            };
             return match self.draw.below(4) {
                 0 => Outcome::CommitRefused { why, detail, paths: vec![text("x")] },
                 1 => Outcome::CommitEmpty,
@@ -220,9 +249,13 @@ impl World {
             Look::InTheWay => return not_merged(MergeFault::Checkout),
             Look::Clear { moved } => moved,
         };
-        let seldom = if moved { 600 } else { 150 };
-        if self.faulty(seldom) {
-            return match self.draw.below(7) {
+        // In half of the nights merging is what goes wrong, also where nothing else does.
+        let stubborn = self.habit >= 12;
+        let usual = if moved { 600 } else { 150 };
+        let fails = if stubborn { self.draw.odd(700) } else { self.faulty(usual) };
+        if fails {
+            let same = stubborn && !self.draw.odd(100);
+            return match if same { self.habit % 7 } else { self.fault(7) } {
                 0 => not_merged(MergeFault::Overlap),
                 1 => not_merged(MergeFault::Conflict),
                 2 => not_merged(MergeFault::LostSwap),

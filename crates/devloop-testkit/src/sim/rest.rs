@@ -6,7 +6,7 @@ use devloop_core::apply::apply_line;
 use devloop_core::command::{Command, Wish};
 use devloop_core::decide::{Input, decide};
 use devloop_core::diagnose::max_decisions;
-use devloop_core::hold::HoldKey;
+use devloop_core::hold::{HoldKey, HoldKind};
 use devloop_core::invariant;
 use devloop_core::observation::{Checkout, GoalSeen, Observation};
 use devloop_core::policy::Backend;
@@ -39,7 +39,9 @@ impl World {
             Reason::StillComplete => {
                 ensure(matches!(state.phase, Phase::Complete { .. }), "rest", "not complete")
             }
-            Reason::Unarmed => ensure(seen.goal == GoalSeen::Absent, "rest", "unarmed with a goal"),
+            Reason::Unarmed => {
+                ensure(!matches!(seen.goal, GoalSeen::Present(_)), "rest", "unarmed with a goal")
+            }
             _ => Ok(()),
         }
     }
@@ -98,8 +100,9 @@ impl World {
     fn has_a_way_on(&self, state: &LoopState, seen: &Observation, question: &Question) -> bool {
         let words = question.answers.iter().map(|offer| offer.answer);
         let mut moving = words.filter(|answer| *answer != Answer::Stop).peekable();
-        // A hold that offers nothing but to stop is answered in the configuration.
-        if moving.peek().is_none() {
+        // A hold that offers nothing but to stop is answered in the configuration, and what is wrong with a
+        // file only in that file.
+        if moving.peek().is_none() || question.key.kind == HoldKind::GoalUnusable {
             return !question.by_hand.is_empty();
         }
         moving.any(|answer| self.leads_on(state, seen, &question.key, answer))

@@ -71,6 +71,7 @@ fn route(draw: &mut Draw, tier: Tier, identity: &str, fallback: Option<RouteKey>
         identity: Identity::parse(identity).expect("an identity"),
         fallback: fallback.into_iter().collect(),
         price: draw.odd(300).then_some(price),
+        peak: None,
         reserve: mostly(draw, &[Some(10), None, Some(0), Some(60)]).map(|cents| UsdMicros(cents * CENT)),
         max_tokens: draw.odd(300).then_some(40_000),
         max_parallel: draw.odd(200).then_some(1),
@@ -114,13 +115,15 @@ fn limits(draw: &mut Draw) -> Limits {
 /// What an operator changes in a policy.
 pub fn changed(draw: &mut Draw, policy: &Policy) -> Policy {
     let mut next = policy.clone();
-    match draw.below(7) {
+    match draw.below(9) {
         0 => next.limits.cost_day = UsdMicros(draw.pick(&[100_000, 200, 50]) * CENT),
         1 => next.acceptance = acceptance(draw),
         2 => next.review.independence = draw.pick(&[Independence::Model, Independence::Vendor]),
         3 => next.limits.parallel_project = draw.pick(&[3, 1]),
         4 => next.limits.cost_task = draw.pick(&[None, Some(UsdMicros(20 * CENT))]),
-        5 => {
+        5 => another_model(draw, &mut next),
+        6 => without_worker(&mut next),
+        7 => {
             let fewer: Vec<RouteKey> =
                 next.routes.keys().filter(|key| key.as_str() == "spare").cloned().collect();
             let used = next.routing.values().any(|key| fewer.contains(key));
@@ -131,6 +134,24 @@ pub fn changed(draw: &mut Draw, policy: &Policy) -> Policy {
         _ => next.limits.task_attempts = draw.pick(&[3, 1]),
     }
     policy_doc::seal(next)
+}
+
+/// Another model behind a route, sometimes the one that is behind another route already.
+fn another_model(draw: &mut Draw, policy: &mut Policy) {
+    let names: Vec<RouteKey> = policy.routes.keys().cloned().collect();
+    let who = draw.pick(&["north/new", "north/small", "north/lead", "south/mid"]);
+    if let Some(route) = policy.routes.get_mut(&draw.pick(&names)) {
+        route.identity = Identity::parse(who).expect("an identity");
+    }
+}
+
+/// The worker's route goes, whatever runs on it; its tasks go to the spare one.
+fn without_worker(policy: &mut Policy) {
+    let spare = RouteKey::parse("spare").expect("a route name");
+    if policy.routes.contains_key(&spare) {
+        policy.routing.values_mut().for_each(|route| *route = spare.clone());
+        policy.routes.retain(|key, _| key.as_str() != "worker");
+    }
 }
 
 /// The policy of an operator who wants the goal done: no noop route, a reviewer whom nobody else is, and
@@ -148,6 +169,7 @@ pub fn generous(policy: &Policy) -> Policy {
         identity: Identity::parse(identity).expect("an identity"),
         fallback: Vec::new(),
         price: None,
+        peak: None,
         reserve: Some(UsdMicros(CENT)),
         max_tokens: None,
         max_parallel: None,

@@ -241,7 +241,11 @@ impl World {
         };
         Observation {
             stamp: self.stamp(owner),
-            goal: self.goal.map_or(GoalSeen::Absent, |text| GoalSeen::Present(goal_digest(text))),
+            goal: match self.goal {
+                _ if self.goal_unusable => GoalSeen::Unusable("it is a folder".into()),
+                Some(text) => GoalSeen::Present(goal_digest(text)),
+                None => GoalSeen::Absent,
+            },
             repo: RepoSeen {
                 branch: self.repo.head.as_ref().and_then(|n| devloop_core::ids::Branch::parse(n).ok()),
                 contains_last_merge: merge.is_none_or(|merge| self.repo.contains(target, merge)),

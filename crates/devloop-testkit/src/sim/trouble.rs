@@ -20,6 +20,7 @@ const TROUBLES: &[(&str, Trouble)] = &[
     ("goal_edited", goal_edited),
     ("goal_text_returned", goal_returned),
     ("goal_missing", goal_missing),
+    ("goal_unusable", goal_unusable),
     ("policy_changed", policy_changed),
     ("person_commits", person_commits),
     ("person_merges_the_task", person_merges),
@@ -52,7 +53,9 @@ impl World {
 
     /// People put one thing after the other in order again.
     pub(super) fn mend(&mut self) {
-        if self.goal.is_none() {
+        if self.goal_unusable {
+            self.goal_unusable = false;
+        } else if self.goal.is_none() {
             self.goal = Some(0);
         } else if self.repo.checkout != Checkout::Free {
             self.repo.checkout = Checkout::Free;
@@ -112,6 +115,11 @@ fn goal_returned(world: &mut World) -> Kept {
 
 fn goal_missing(world: &mut World) -> Kept {
     world.goal = None;
+    Ok(())
+}
+
+fn goal_unusable(world: &mut World) -> Kept {
+    world.goal_unusable = true;
     Ok(())
 }
 
@@ -194,7 +202,8 @@ fn disk_freed(world: &mut World) -> Kept {
 fn others_busy(world: &mut World) -> Kept {
     let committed_today = UsdMicros(world.draw.pick(&[100_000, 0, 50_000_000, 2_000_000_000]));
     let slots = world.draw.pick(&[0, 4, 5]);
-    world.others = Others { committed_today, slots };
+    let waiting = world.draw.pick(&[0, 0, 1]);
+    world.others = Others { committed_today, slots, waiting };
     Ok(())
 }
 

@@ -2,7 +2,9 @@
 
 use devloop_core::effect::{Effect, Job, Start};
 use devloop_core::event::Event;
+use devloop_core::finding::Finding;
 use devloop_core::render::usd;
+use devloop_core::report::CheckOutcome;
 use devloop_core::state::Gate;
 
 use super::{digest, list, place, short};
@@ -77,6 +79,8 @@ fn of_work(event: &Event) -> String {
         Event::Refreshed { task, head, base } => {
             format!("{task} refreshed to {} on {}", short(head), short(base))
         }
+        Event::Checked { task, outcome } => format!("{task} checked: {}", checks(outcome)),
+        Event::FindingsNamed { task, findings: found } => format!("{task} reviewed{}", findings(found)),
         Event::ReviewPassed { task, head, .. } => format!("{task} passed at {}", short(head)),
         Event::Merged { task, commit } => format!("{task} merged as {}", short(commit)),
         Event::MergedElsewhere { task, .. } => format!("{task} merged elsewhere"),
@@ -96,6 +100,21 @@ fn of_work(event: &Event) -> String {
     }
 }
 
+fn checks(outcome: &CheckOutcome) -> &'static str {
+    match outcome {
+        CheckOutcome::Green => "green",
+        CheckOutcome::Red { .. } => "red",
+        CheckOutcome::Unavailable { .. } => "unavailable",
+    }
+}
+
+/// Findings by name, those for later in brackets; nothing when there are none.
+fn findings(found: &[Finding]) -> String {
+    let name = |one: &Finding| if one.is_blocking() { one.id.to_string() } else { format!("({})", one.id) };
+    let names: Vec<String> = found.iter().map(name).collect();
+    if names.is_empty() { String::new() } else { format!(" with {}", names.join(" ")) }
+}
+
 /// An effect in a few words.
 #[must_use]
 pub fn effect(effect: &Effect) -> String {
@@ -107,10 +126,13 @@ pub fn effect(effect: &Effect) -> String {
                 Job::Work { contract, start: Start::Fresh, .. } => {
                     format!("work on {} afresh", contract.task)
                 }
-                Job::Work { contract, start: Start::Continue { tip }, .. } => {
-                    format!("work on {} from {}", contract.task, short(tip))
+                Job::Work { contract, start: Start::Continue { tip }, findings: found, .. } => {
+                    format!("work on {} from {}{}", contract.task, short(tip), findings(found))
                 }
-                Job::Review { contract, head } => format!("review {} at {}", contract.task, short(head)),
+                Job::Review { contract, head, earlier, .. } => {
+                    let earlier = findings(earlier);
+                    format!("review {} at {}{earlier}", contract.task, short(head))
+                }
             };
             format!("{dispatch} {job} by {route}")
         }

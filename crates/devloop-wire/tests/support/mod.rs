@@ -5,7 +5,7 @@ use devloop_core::apply::apply_line;
 use devloop_core::basis::Basis;
 use devloop_core::event::Event;
 use devloop_core::hold::{Hold, HoldKind, Subject};
-use devloop_core::ids::{Branch, Digest, DispatchId, Oid, RouteKey, TaskId};
+use devloop_core::ids::{Branch, Digest, DispatchId, Identity, Oid, RouteKey, TaskId};
 use devloop_core::policy::{Acceptance, Independence, ReviewPolicy};
 use devloop_core::state::{Lease, LoopState, Op, Owner};
 use devloop_core::task::{Counters, Stage, Task};
@@ -52,13 +52,17 @@ pub fn task(id: &str, depends_on: &[&str]) -> Task {
         implementers: Default::default(),
         base: None,
         tip: None,
+        checked: None,
+        findings: Default::default(),
     }
 }
 
 pub fn lease(op: Op, subject: Subject) -> Lease {
+    let somebody = op.is_model() || op == Op::Commit;
     Lease {
         op,
         subject,
+        who: somebody.then(|| Identity::parse("acme/worker").unwrap()),
         route: Some(RouteKey::parse("worker").unwrap()),
         epoch: 1,
         owner: Owner { host: "h".into(), boot: 1, pid: 2, started: 3, instance: 4 },

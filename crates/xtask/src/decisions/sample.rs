@@ -1,6 +1,7 @@
 //! The sample states that questions are shown on: a task with a commit at each place it can be held at.
 
 use devloop_core::answer::Answer;
+use devloop_core::finding::Findings;
 use devloop_core::hold::{Hold, HoldKind, Subject};
 use devloop_core::ids::{Branch, Digest, Identity, Oid, RouteKey, TaskId};
 use devloop_core::policy::{
@@ -95,6 +96,8 @@ pub fn state(kind: HoldKind, place: &Place) -> (LoopState, Policy, Subject) {
         implementers: BTreeSet::from([named(Identity::parse("acme/worker"))]),
         base: Some(oid('a')),
         tip: Some(oid('b')),
+        checked: None,
+        findings: Findings::default(),
     };
     state.tasks = vec![own].try_into().unwrap_or_default();
     (state, policy(work), subject)
@@ -108,6 +111,7 @@ fn policy(work: RouteKey) -> Policy {
         identity: named(Identity::parse(who)),
         fallback: Vec::new(),
         price: None,
+        peak: None,
         reserve: None,
         max_tokens: None,
         max_parallel: None,
@@ -130,7 +134,7 @@ fn policy(work: RouteKey) -> Policy {
 }
 
 fn reviewed() -> ReviewedHead {
-    let review = Review { verdict: Verdict::Pass, head: oid('b'), notes: String::new() };
+    let review = Review::bare(Verdict::Pass, oid('b'));
     let who = named(Identity::parse("other/reviewer"));
     let worked = BTreeSet::from([named(Identity::parse("acme/worker"))]);
     ReviewedHead::prove(&review, &oid('b'), &oid('a'), &who, &worked, Independence::Model)
