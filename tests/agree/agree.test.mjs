@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { pathToFileURL } from 'node:url'
+import { runInThisContext } from 'node:vm'
 import { loadNative } from '../../npm/dsh-devloop/lib/native.js'
 
 const { DEVLOOP_CORPUS: corpus, DEVLOOP_PAGE: folder } = process.env
@@ -13,7 +13,8 @@ assert.ok(corpus && folder, 'run `cargo xtask test --only agree`')
 const recordings = readFileSync(corpus, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line))
 const loaded = loadNative()
 assert.ok(loaded.ok, loaded.error)
-const page = await import(pathToFileURL(join(folder, 'devloop_web.js')))
+// A plain script, as a document carries it: it declares one name for all scripts.
+const page = runInThisContext(`${readFileSync(join(folder, 'devloop_web.js'), 'utf8')}\nwasm_bindgen`)
 page.initSync({ module: readFileSync(join(folder, 'devloop_web_bg.wasm')) })
 
 /** What the addon's component makes of a recording: its answers, or the refusal of the documents. */

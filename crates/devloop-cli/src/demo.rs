@@ -225,6 +225,10 @@ fn another_budget(root: &Path, sample: &Sample) -> Result<(), HostError> {
     say::line("");
     say::line("What would have become of this night with less money? The recording knows:");
     say::line(format_args!("  {}", say::command(&argv.map(str::to_owned))));
+    let page = sample.home.join("night.html");
+    let argv = ["devloop", "replay", &root.to_string_lossy(), "--page", &page.to_string_lossy()];
+    say::line("The same in a browser, under whatever budget you type there:");
+    say::line(format_args!("  {}", say::command(&argv.map(str::to_owned))));
     Ok(())
 }
 

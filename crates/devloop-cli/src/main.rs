@@ -11,6 +11,7 @@ mod events;
 mod init;
 mod live;
 mod next;
+mod page;
 mod pause;
 mod picture;
 mod place;

@@ -10,7 +10,7 @@ use devloop_host::store::layout;
 use crate::cli::{FINE, Form, NEEDS_A_PERSON, Outcome};
 use crate::picture::count;
 use crate::place::{self, Root};
-use crate::{say, what_if};
+use crate::{page, say, what_if};
 
 /// Runs the recorded journal and trace through the component and verifies them
 #[derive(Clone, Debug, Args)]
@@ -29,6 +29,10 @@ pub struct Replay {
     /// JSON file, laid over the recorded policy. The answer states what was drawn from the recording, and how
     #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "component"])]
     pub with: Option<PathBuf>,
+    /// Write the last goal's night into this file: a page that decides it again under whatever limits are
+    /// typed there, in any browser, and needs nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["native", "component", "with"])]
+    pub page: Option<PathBuf>,
     #[command(flatten)]
     pub form: Form,
 }
@@ -41,12 +45,12 @@ pub fn perform(verb: &Replay) -> Outcome {
     let what = Root { root: verb.what.clone() }.folder()?;
     let is_file = devloop_host::files::stamp(&what).is_some_and(|stamp| !stamp.folder && !stamp.symlink);
     let armed = || layout::require_armed(&what).map_err(|error| place::about(error.into(), &what));
-    if let Some(policy) = &verb.with {
+    if verb.with.is_some() || verb.page.is_some() {
         return if is_file {
-            what_if::answer(Recording::File(&what), policy, verb.form)
+            once_more(verb, Recording::File(&what), &what)
         } else {
             let armed = armed()?;
-            let answer = what_if::answer(Recording::Project(&armed), policy, verb.form);
+            let answer = once_more(verb, Recording::Project(&armed), armed.root());
             answer.map_err(|error| place::about(error, armed.root()))
         };
     }
@@ -65,6 +69,16 @@ pub fn perform(verb: &Replay) -> Outcome {
     let journal = replay::journal(&armed, &mut core).map_err(about)?.ok_or_else(|| nothing(armed.root()))?;
     let trace = replay::retrace(&armed, &mut core).map_err(about)?;
     tell(&Replayed { journal: Some(journal), trace: Some(trace) }, verb.form)
+}
+
+/// What needs the trace as a night that can be decided again.
+fn once_more(verb: &Replay, recording: Recording<'_>, what: &Path) -> Outcome {
+    let name = what.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match (&verb.with, &verb.page) {
+        (Some(policy), _) => what_if::answer(recording, policy, verb.form),
+        (None, Some(page)) => page::write(recording, page, &name, verb.form),
+        (None, None) => Ok(FINE),
+    }
 }
 
 fn nothing(path: &Path) -> HostError {

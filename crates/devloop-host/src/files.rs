@@ -139,6 +139,16 @@ pub fn create_private(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(file))
 }
 
+/// Writes a file whole or not at all: beside its place first, then renamed over what is there, a link
+/// included.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temp = crate::store::disk::temporary(folder, &name)?;
+    temp.write_all(bytes)?;
+    temp.persist(path).map(drop).map_err(|refused| refused.error)
+}
+
 /// Makes a folder and its parents, the last one readable by this user only.
 pub fn ensure_private_dir(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)?;

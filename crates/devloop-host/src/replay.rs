@@ -20,7 +20,7 @@ pub use self::core::{Core, Engine};
 pub use difference::{Difference, Divergence, MAX_FIELDS};
 pub use journal::{JournalReport, events, journal};
 pub use trace::{TraceReport, retrace};
-pub use what_if::{Figures, Parting, Recording, WhatIf, what_if};
+pub use what_if::{Figures, Parting, Recording, WhatIf, trace_text, what_if};
 
 /// The largest recording or component file that is read, in bytes, also after unpacking.
 const FILE_MAX_BYTES: u64 = 256 * 1024 * 1024;

@@ -10,14 +10,15 @@ use devloop_wire::{policy_doc, state_doc};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 /// What a recorded night would have been: the lines of a trace, and keys of a configuration laid over the
-/// recorded policy, both text. Returns the answer as JSON text, the same that `devloop replay --with` prints.
+/// recorded policy, both text. Returns JSON text: the answer that `devloop replay --with` prints, the
+/// recorded limits, and each line of both nights.
 ///
 /// # Errors
 /// One sentence: every fault of the policy, or why the trace cannot be decided again.
 #[wasm_bindgen]
-pub fn what_if(trace: &str, policy: &str) -> Result<String, String> {
+pub fn nights(trace: &str, policy: &str) -> Result<String, String> {
     let lines = devloop_whatif::lines_of(trace.as_bytes());
-    let found = devloop_whatif::what_if(lines, policy.as_bytes()).map_err(|refused| refused.to_string())?;
+    let found = devloop_whatif::nights(lines, policy.as_bytes()).map_err(|refused| refused.to_string())?;
     serde_json::to_string(&found).map_err(|error| error.to_string())
 }
 
@@ -96,11 +97,30 @@ mod tests {
         let mut night = devloop_testkit::night::Night::new(World::new(two(), policy(Backend::Scripted)));
         night.run();
         let trace = String::from_utf8(night.trace()).expect("JSON is UTF-8");
-        let answer = what_if(&trace, r#"{"budget":{"maxCostUsdPerGoal":0.15}}"#).expect("an answer");
-        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        let found = nights(&trace, r#"{"budget":{"maxCostUsdPerGoal":0.15}}"#).expect("an answer");
+        let found: serde_json::Value = serde_json::from_str(&found).expect("JSON");
+        let (answer, last) =
+            (&found["answer"], |night: &str| found[night].as_array().unwrap().last().cloned());
         assert_eq!(answer["recorded"]["merged"], 2);
         assert_eq!(answer["what_if"]["open"], serde_json::json!(["loop:goal_cost_cap"]));
-        assert!(what_if(&trace, "{").is_err() && what_if("", "{}").is_err());
+        // The last line of each night says what the comparison says.
+        for night in ["recorded", "what_if"] {
+            let last = last(night).expect("lines");
+            assert_eq!(last["stages"], answer[night]["stages"]);
+            assert_eq!(last["open"], answer[night]["open"]);
+            let parts =
+                ["measured", "priced", "assumed"].map(|sort| &answer[night][format!("{sort}_usd_micros")]);
+            let sum: u64 = parts.iter().map(|part| part.as_u64().expect("micros")).sum();
+            assert_eq!(last["spent_usd_micros"], sum);
+            assert_eq!(
+                found[night].as_array().map(Vec::len),
+                answer[night]["lines"].as_u64().map(|n| n as usize)
+            );
+        }
+        let budget: serde_json::Value =
+            serde_json::from_str(found["budget"].as_str().unwrap()).expect("JSON");
+        assert_eq!(budget["maxTaskAttempts"], 3);
+        assert!(nights(&trace, "{").is_err() && nights("", "{}").is_err());
     }
 
     #[test]

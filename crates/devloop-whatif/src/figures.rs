@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use devloop_core::event::Event;
 use devloop_core::hold::HoldKey;
 use devloop_core::ids::{DispatchId, TaskId};
+use devloop_core::ledger::Spend;
 use devloop_core::reason::Reason;
 use devloop_core::render::stage_word;
 use devloop_core::state::{LoopState, Op};
@@ -105,9 +106,7 @@ impl Figures {
         }
         let times =
             |op: Op| u32::try_from(started.values().filter(|o| **o == op).count()).unwrap_or(u32::MAX);
-        let mut ledger = end.ledger.clone();
-        ledger.entries.retain(|dispatch, _| dispatch.0 >= start.next_dispatch);
-        let spend = ledger.spend(|_| true);
+        let spend = spent_since(start, end);
         let live = end.tasks.iter().filter(|task| task.is_live());
         let merged =
             |stage: &Stage| matches!(stage, Stage::Done(Done::Merged { .. } | Done::MergedElsewhere));
@@ -132,6 +131,13 @@ impl Figures {
             stages: end.tasks.iter().map(|t| (t.id.clone(), stage_word(&t.stage).to_string())).collect(),
         }
     }
+}
+
+/// What the dispatches that began after `start` have cost in `end`.
+pub(crate) fn spent_since(start: &LoopState, end: &LoopState) -> Spend {
+    let mut ledger = end.ledger.clone();
+    ledger.entries.retain(|dispatch, _| dispatch.0 >= start.next_dispatch);
+    ledger.spend(|_| true)
 }
 
 /// The first line in which the two differ, and how.

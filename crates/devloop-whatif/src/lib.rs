@@ -13,6 +13,7 @@ mod drive;
 mod facts;
 mod figures;
 mod flight;
+mod frames;
 mod moment;
 mod recording;
 mod world;
@@ -24,12 +25,14 @@ use core::fmt;
 use devloop_core::apply::FoldError;
 use devloop_core::ids::Digest;
 use devloop_core::policy::Policy;
+use devloop_core::state::LoopState;
 use devloop_core::units::Map;
-use devloop_wire::config_overlay;
+use devloop_wire::{budget_doc, config_overlay};
 use serde::Serialize;
 
 pub use draw::RULE;
 pub use figures::{Field, Figures, MAX_FIELDS, Parting};
+pub use frames::Frame;
 
 use drive::{Driven, Line, drive};
 use recording::Recording;
@@ -101,33 +104,86 @@ pub struct Drawn {
     pub unknown: Vec<String>,
 }
 
+/// Both nights, whole: what a page walks through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Nights {
+    /// The comparison.
+    pub answer: WhatIf,
+    /// The limits of the recorded night as BUDGET.json writes them.
+    pub budget: String,
+    /// The recorded night, line by line.
+    pub recorded: Vec<Frame>,
+    /// The other one.
+    pub what_if: Vec<Frame>,
+}
+
 /// Decides the last goal of a trace again under `overlay`, configuration keys laid over the recorded policy.
 ///
 /// # Errors
 /// [`Refused`] when the trace cannot be read or holds no decision, or with every fault of the overlay.
 pub fn what_if<'a>(trace: impl Iterator<Item = &'a [u8]>, overlay: &[u8]) -> Result<WhatIf, Refused> {
-    let recording = recording::read(trace)?;
-    let facts = collect::collect(&recording)?;
-    let (policies, remarks) = lay_over(&recording, overlay)?;
-    let (lines, end) = (recorded_lines(&recording), recording.end()?);
-    let last = recording.inputs.last().and_then(|input| input.decisions.last()).map(|last| &last.reason);
-    let control = drive(&recording, &facts, &recording.policies)?;
-    let driven = drive(&recording, &facts, &policies)?;
-    let Driven { lines: others, state, last: ended, drawn: (own, peers, unknown), unfit, cut } = driven;
-    Ok(WhatIf {
-        rule: RULE,
-        goal: end.goal.number,
-        covers: (recording.start.revision, end.revision),
-        from_the_start: recording.from_the_start,
-        remarks,
-        control: figures::parting(&lines, &control.lines),
-        recorded: Figures::count(&recording.start, &lines, &end, last),
-        what_if: Figures::count(&recording.start, &others, &state, ended.as_ref()),
-        parting: figures::parting(&lines, &others),
-        drawn: Drawn { own, peers, unknown },
-        unfit,
-        cut,
+    Again::of(recording::read(trace)?, overlay).map(Again::answer)
+}
+
+/// The same with every line of both nights.
+///
+/// # Errors
+/// As [`what_if`].
+pub fn nights<'a>(trace: impl Iterator<Item = &'a [u8]>, overlay: &[u8]) -> Result<Nights, Refused> {
+    let again = Again::of(recording::read(trace)?, overlay)?;
+    let last = again.recording.inputs.last().and_then(|input| again.recording.policies.get(&input.policy));
+    let budget = last.map(|policy| budget_doc::write(&policy.limits)).unwrap_or_default();
+    Ok(Nights {
+        budget: String::from_utf8_lossy(&budget).into_owned(),
+        recorded: frames::frames(&again.recording.start, &again.lines)?,
+        what_if: frames::frames(&again.recording.start, &again.driven.lines)?,
+        answer: again.answer(),
     })
+}
+
+/// A recording with the night that was made of it.
+struct Again {
+    recording: Recording,
+    /// The recorded lines.
+    lines: Vec<Line>,
+    /// The state behind them.
+    end: LoopState,
+    /// Remarks about the overlay.
+    remarks: Vec<String>,
+    /// The same night under the recorded policy.
+    control: Driven,
+    driven: Driven,
+}
+
+impl Again {
+    fn of(recording: Recording, overlay: &[u8]) -> Result<Again, Refused> {
+        let facts = collect::collect(&recording)?;
+        let (policies, remarks) = lay_over(&recording, overlay)?;
+        let (lines, end) = (recorded_lines(&recording), recording.end()?);
+        let control = drive(&recording, &facts, &recording.policies)?;
+        let driven = drive(&recording, &facts, &policies)?;
+        Ok(Again { recording, lines, end, remarks, control, driven })
+    }
+
+    fn answer(self) -> WhatIf {
+        let Again { recording, lines, end, remarks, control, driven } = self;
+        let last = recording.inputs.last().and_then(|input| input.decisions.last()).map(|last| &last.reason);
+        let Driven { lines: others, state, last: ended, drawn: (own, peers, unknown), unfit, cut } = driven;
+        WhatIf {
+            rule: RULE,
+            goal: end.goal.number,
+            covers: (recording.start.revision, end.revision),
+            from_the_start: recording.from_the_start,
+            remarks,
+            control: figures::parting(&lines, &control.lines),
+            recorded: Figures::count(&recording.start, &lines, &end, last),
+            what_if: Figures::count(&recording.start, &others, &state, ended.as_ref()),
+            parting: figures::parting(&lines, &others),
+            drawn: Drawn { own, peers, unknown },
+            unfit,
+            cut,
+        }
+    }
 }
 
 /// The lines of a trace file. A last line that was not written to its end is left out.

@@ -29,6 +29,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
 /// Builds the CLI and says where it is.
 pub fn cli() -> Result<PathBuf, String> {
     crate::guest::run(&[])?;
+    crate::web::run(&[])?;
     tools::run(tools::cargo().args(["build", "--package", "devloop-cli"]))?;
     Ok(tools::target_dir()?.join("debug").join(format!("devloop{}", std::env::consts::EXE_SUFFIX)))
 }

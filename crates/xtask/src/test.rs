@@ -14,7 +14,7 @@ struct Part {
 }
 
 const PARTS: &[Part] = &[
-    Part { name: "guest", what: "the component and its image", run: guest },
+    Part { name: "guest", what: "the component with its image, and the core for a page", run: guest },
     Part { name: "rust", what: "unit, integration and tidy tests of the workspace", run: rust },
     Part { name: "help", what: "the help of every verb is what docs/cli.md says", run: help },
     Part { name: "dist", what: "addon, CLI and plugin, packed in the form for tests", run: dist },
@@ -94,7 +94,8 @@ fn parse(args: &[String]) -> Result<Request, String> {
 
 fn guest() -> Result<Vec<String>, String> {
     crate::guest::run(&[])?;
-    Ok(vec!["component and image are current".to_owned()])
+    crate::web::run(&[])?;
+    Ok(vec!["component, image and page are current".to_owned()])
 }
 
 /// The xtask is tested on its own: so its dependencies are those that it was started with, the others' are
@@ -122,14 +123,13 @@ fn dist() -> Result<Vec<String>, String> {
     Ok(vec!["the tarball for tests is packed".to_owned()])
 }
 
-/// The addon is the one that `dist` built; the page and the recordings are made here.
+/// The addon is the one that `dist` built, the page is that of `guest`; the recordings are made here.
 fn agree() -> Result<Vec<String>, String> {
-    crate::web::run(&[])?;
     let corpus = tools::target_dir()?.join("agree.jsonl");
     let mut write = tools::cargo();
     write.args(["run", "--quiet", "--package", "devloop-testkit", "--example", "corpus", "--"]).arg(&corpus);
     tools::run(&mut write)?;
-    let page = crate::web::folder()?;
+    let page = crate::web::folder();
     node_tests("tests/agree", &[("DEVLOOP_CORPUS", &corpus), ("DEVLOOP_PAGE", &page)])
 }
 

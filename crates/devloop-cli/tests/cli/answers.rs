@@ -83,6 +83,7 @@ fn every_printed_command_is_accepted_through_a_whole_night() {
     assert_eq!(replayed.code, 0, "{replayed:?}");
     assert!(replayed.out.contains("no difference"), "{}", replayed.out);
     what_if_is_the_night_itself_until_something_differs(&bench, &root);
+    a_page_is_written_whole_and_over_nothing_but_a_page(&bench, &root);
     assert_eq!(bench.verb("doctor", &root).code, 0);
     change_the_trace(&bench, &root);
 
@@ -115,6 +116,37 @@ fn what_if_is_the_night_itself_until_something_differs(bench: &Bench, root: &Pat
     let refused = ask(r#"{"budget":{"maxCostUsdPerGaol":1}}"#);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.out.contains("did you mean maxCostUsdPerGoal?"), "{}", refused.out);
+}
+
+/// The document for a browser is complete in itself; what a browser makes of it is tested with one.
+fn a_page_is_written_whole_and_over_nothing_but_a_page(bench: &Bench, root: &Path) {
+    let (page, other) = (bench.path("night.html"), bench.path("notes.html"));
+    let ask = |to: &Path| {
+        bench.devloop(&["replay", root.to_str().unwrap(), "--page", to.to_str().unwrap(), "--json"])
+    };
+    // Twice: an earlier page may be replaced.
+    for _ in 0..2 {
+        let ran = ask(&page);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let said: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let written = std::fs::read_to_string(&page).unwrap();
+        assert_eq!(said["bytes"].as_u64(), Some(written.len() as u64));
+        assert!(written.starts_with("<!doctype html>") && written.ends_with("</html>\n"));
+        assert!(!written.contains(" src=") && !written.contains("://"), "it loads something");
+    }
+    std::fs::write(&other, "<!doctype html>\nmine").unwrap();
+    let link = bench.path("link.html");
+    std::os::unix::fs::symlink(&page, &link).unwrap();
+    for (taken, why) in [
+        (&other, "another kind"),
+        (&link, "this is none"),
+        (&page.parent().unwrap().to_path_buf(), "this is none"),
+    ] {
+        let refused = ask(taken);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.out.contains(why), "{refused:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "<!doctype html>\nmine");
 }
 
 /// A decision that was recorded otherwise is found and named, field by field.
