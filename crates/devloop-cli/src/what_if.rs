@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use devloop_core::render::{one_line, usd};
-use devloop_core::units::{DAY_MS, UsdMicros};
+use devloop_core::render::one_line;
 use devloop_host::replay::{self, Figures, Parting, Recording, WhatIf};
 
 use crate::cli::{FINE, Form, Outcome};
@@ -41,7 +40,7 @@ fn lines(found: &WhatIf, policy: &Path) -> Vec<String> {
         ),
         String::new(),
     ];
-    out.extend(say::table(&table(&found.recorded, &found.what_if)));
+    out.extend(say::table(&found.table().into_iter().map(Vec::from).collect::<Vec<_>>()));
     out.push(String::new());
     match &found.parting {
         None => out.push("Nothing differs.".into()),
@@ -49,75 +48,14 @@ fn lines(found: &WhatIf, policy: &Path) -> Vec<String> {
     }
     out.extend(stages(&found.recorded, &found.what_if));
     out.push(String::new());
-    let drawn = &found.drawn;
-    out.push(format!(
-        "drawn: {} as recorded, {} from a median, {} unknown",
-        drawn.own,
-        drawn.peers,
-        drawn.unknown.len()
-    ));
-    out.extend(drawn.unknown.iter().map(|unknown| format!("  {unknown}")));
-    out.extend(found.unfit.iter().map(|unfit| format!("  not accepted here: {unfit}")));
-    out.extend(found.remarks.iter().map(|remark| format!("remark: {remark}")));
-    match &found.control {
-        None => {
-            out.push("control: under the recorded policy the recorded night comes out, line by line".into())
-        }
-        Some(parting) => {
-            out.push(
-                "control: under the recorded policy this core decides otherwise than was recorded".into(),
-            );
-            out.extend(parting_lines("  from there on the figures compare two cores too", parting));
-        }
-    }
-    if found.cut {
-        out.push("It came to no end within its bound of steps; the figures are those until then.".into());
+    out.extend(found.notes());
+    if let Some(parting) = &found.control {
+        out.extend(parting_lines("  from there on the figures compare two cores too", parting));
     }
     out.push(String::new());
     out.push("The rule:".into());
     out.extend(found.rule.iter().map(|sentence| format!("  {sentence}")));
     out
-}
-
-/// A figure with its name.
-type Row = (&'static str, fn(&Figures) -> String);
-
-fn table(recorded: &Figures, other: &Figures) -> Vec<Vec<String>> {
-    let rows: [Row; 12] = [
-        ("plans", |f| f.plans.to_string()),
-        ("attempts", |f| f.attempts.to_string()),
-        ("reviews", |f| f.reviews.to_string()),
-        ("merged tasks", |f| format!("{} of {}", f.merged, f.tasks)),
-        ("money measured", |f| usd(f.measured_usd_micros)),
-        ("money priced", |f| usd(f.priced_usd_micros)),
-        ("money assumed", |f| usd(f.assumed_usd_micros)),
-        ("money reserved", |f| usd(f.reserved_usd_micros)),
-        ("wall time", |f| duration(f.wall_ms)),
-        ("questions asked", |f| f.questions.to_string()),
-        ("open at the end", |f| if f.open.is_empty() { "none".into() } else { f.open.join(", ") }),
-        ("at the end", |f| f.ended.clone()),
-    ];
-    let quiet = |f: &Figures, name: &str| match name {
-        "money priced" => f.priced_usd_micros == UsdMicros(0),
-        "money reserved" => f.reserved_usd_micros == UsdMicros(0),
-        _ => false,
-    };
-    let head = vec![String::new(), "recorded".into(), "what if".into()];
-    let shown = rows.iter().filter(|(name, _)| !(quiet(recorded, name) && quiet(other, name)));
-    let row = |(name, figure): &Row| vec![(*name).to_owned(), figure(recorded), figure(other)];
-    std::iter::once(head).chain(shown.map(row)).collect()
-}
-
-/// A duration with its two largest units.
-fn duration(ms: u64) -> String {
-    let seconds = ms / 1_000;
-    let (days, hours, minutes) = (ms / DAY_MS, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{}.{:01} s", seconds, ms / 100 % 10),
-        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        _ => format!("{days} d {hours} h"),
-    }
 }
 
 fn parting_lines(title: &str, parting: &Parting) -> Vec<String> {
@@ -153,19 +91,4 @@ fn stages(recorded: &Figures, other: &Figures) -> Vec<String> {
     let differ = names.into_iter().map(|id| (id, at(recorded, id), at(other, id)));
     let lines = differ.filter(|(_, a, b)| a != b).map(|(id, a, b)| format!("  task {id}: {a} -> {b}"));
     lines.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::duration;
-
-    #[test]
-    fn durations_have_their_two_largest_units() {
-        let check = |ms: u64, expect: &str| assert_eq!(duration(ms), expect);
-        check(0, "0.0 s");
-        check(59_940, "59.9 s");
-        check(60_000, "1 min 0 s");
-        check(3_600_000, "1 h 0 min");
-        check(90_000_000, "1 d 1 h");
-    }
 }

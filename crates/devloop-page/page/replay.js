@@ -13,20 +13,6 @@ function el(tag, attributes, ...children) {
   return node
 }
 
-/** Dollars, exactly: at least two digits behind the point. */
-function usd(micros) {
-  const digits = String(micros % 1_000_000).padStart(6, '0').replace(/0{1,4}$/, '')
-  return `$${Math.floor(micros / 1_000_000)}.${digits}`
-}
-
-/** A duration with its two largest units. */
-function duration(ms) {
-  const seconds = Math.floor(ms / 1000)
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
-  if (hours) return `${hours} h ${minutes} min`
-  return minutes ? `${minutes} min ${seconds % 60} s` : `${(ms / 1000).toFixed(1)} s`
-}
-
 const utc = (ms) => new Date(ms).toISOString().replace('T', ' ').slice(0, 19) + ' UTC'
 
 /** What stands in an element, base64 over gzip, as bytes. */
@@ -35,22 +21,6 @@ async function unpacked(id) {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream('gzip'))
   return new Uint8Array(await new Response(stream).arrayBuffer())
 }
-
-/** What a figure is called, and how it is said. */
-const FIGURES = [
-  ['merged tasks', (f) => `${f.merged} of ${f.tasks}`],
-  ['plans', (f) => f.plans],
-  ['attempts', (f) => f.attempts],
-  ['reviews', (f) => f.reviews],
-  ['money measured', (f) => usd(f.measured_usd_micros)],
-  ['money priced', (f) => usd(f.priced_usd_micros)],
-  ['money assumed', (f) => usd(f.assumed_usd_micros)],
-  ['money reserved', (f) => usd(f.reserved_usd_micros)],
-  ['wall time', (f) => duration(f.wall_ms)],
-  ['questions asked', (f) => f.questions],
-  ['open at the end', (f) => f.open.join(', ') || 'none'],
-  ['at the end', (f) => f.ended],
-]
 
 /** A table of rows; a row whose last two cells differ is marked. */
 function table(heads, rows) {
@@ -63,8 +33,8 @@ function table(heads, rows) {
 
 const list = (lines) => el('ul', null, lines.map((line) => el('li', null, line)))
 
-function comparison({ recorded, what_if: other, parting, drawn, unfit, remarks, control, cut, rule }) {
-  const figures = FIGURES.map(([name, say]) => [name, String(say(recorded)), String(say(other))])
+function comparison({ answer, table: [heads, ...figures], notes }) {
+  const { recorded, what_if: other, parting, rule } = answer
   const tasks = [...new Set([...Object.keys(recorded.stages), ...Object.keys(other.stages)])]
   const stage = (figures, id) => figures.stages[id] ?? 'not planned'
   const stages = tasks.map((id) => [id, stage(recorded, id), stage(other, id)])
@@ -75,18 +45,8 @@ function comparison({ recorded, what_if: other, parting, drawn, unfit, remarks, 
       `what if: ${parting.what_if ?? 'the night is over'}`,
     ]),
   ]
-  const notes = [
-    `${drawn.own} operations ended as recorded, ${drawn.peers} by a median, ${drawn.unknown.length} unknown`,
-    ...drawn.unknown,
-    ...unfit.map((line) => `not accepted here: ${line}`),
-    ...remarks,
-    control
-      ? 'Under the same policy too this core decides otherwise than was recorded: two cores are compared.'
-      : 'Under the recorded policy the recorded night comes out, line by line.',
-    ...(cut ? ['It came to no end within its bound of steps; the figures are those until then.'] : []),
-  ]
   return [
-    table(['', 'recorded', 'what if'], figures),
+    table(heads, figures),
     parting ? null : el('p', null, 'Nothing differs.'),
     first,
     el('h3', null, 'Tasks at the end'),
@@ -99,7 +59,7 @@ function comparison({ recorded, what_if: other, parting, drawn, unfit, remarks, 
 
 function frame(shown) {
   if (!shown) return [el('p', null, 'This night has no line.')]
-  const spent = `${usd(shown.spent_usd_micros)} spent, ${usd(shown.reserved_usd_micros)} set aside`
+  const spent = `${shown.spent} spent, ${shown.reserved} set aside`
   const stages = Object.entries(shown.stages)
   return [
     el('p', { class: 'quiet' }, `${utc(shown.at)}, revision ${shown.revision}, ${spent}`),
@@ -161,7 +121,7 @@ async function start() {
     at('refused').textContent = ''
     try {
       found = JSON.parse(wasm_bindgen.nights(recording, keys()))
-      at('comparison').replaceChildren(...comparison(found.answer).filter(Boolean))
+      at('comparison').replaceChildren(...comparison(found).filter(Boolean))
       show()
     } catch (error) {
       at('refused').textContent = String(error instanceof Error ? error.message : error)

@@ -90,6 +90,8 @@ impl Replay {
 mod tests {
     use super::*;
     use devloop_core::policy::Backend;
+    use devloop_core::render::usd;
+    use devloop_core::units::UsdMicros;
     use devloop_testkit::world::{World, policy, two};
 
     #[test]
@@ -111,7 +113,7 @@ mod tests {
             let parts =
                 ["measured", "priced", "assumed"].map(|sort| &answer[night][format!("{sort}_usd_micros")]);
             let sum: u64 = parts.iter().map(|part| part.as_u64().expect("micros")).sum();
-            assert_eq!(last["spent_usd_micros"], sum);
+            assert_eq!(last["spent"], usd(UsdMicros(sum)));
             assert_eq!(
                 found[night].as_array().map(Vec::len),
                 answer[night]["lines"].as_u64().map(|n| n as usize)

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use devloop_core::apply::apply_line;
 use devloop_core::hold::HoldKey;
 use devloop_core::ids::TaskId;
-use devloop_core::render::stage_word;
+use devloop_core::render::{stage_word, usd};
 use devloop_core::state::LoopState;
-use devloop_core::units::{Map, UsdMicros, WallMs};
+use devloop_core::units::{Map, WallMs};
 use serde::Serialize;
 
 use crate::Refused;
@@ -29,10 +29,10 @@ pub struct Frame {
     pub stages: Map<TaskId, String>,
     /// Questions that are open.
     pub open: Vec<String>,
-    /// Spent or kept since the night began, in millionths of a dollar: reported, priced and assumed.
-    pub spent_usd_micros: UsdMicros,
-    /// Set aside for what runs.
-    pub reserved_usd_micros: UsdMicros,
+    /// Spent or kept since the night began: reported, priced and assumed, in dollars.
+    pub spent: String,
+    /// Set aside for what runs, in dollars.
+    pub reserved: String,
 }
 
 /// A frame for each line of a night that began in `start`.
@@ -48,8 +48,8 @@ pub(crate) fn frames(start: &LoopState, lines: &[Line]) -> Result<Vec<Frame>, Re
             sentence: line.decision.reason.sentence(),
             stages: state.tasks.iter().map(|t| (t.id.clone(), stage_word(&t.stage).to_string())).collect(),
             open: open.map(|(subject, hold)| HoldKey { subject, kind: hold.kind }.to_string()).collect(),
-            spent_usd_micros: spend.spent(),
-            reserved_usd_micros: spend.reserved,
+            spent: usd(spend.spent()),
+            reserved: usd(spend.reserved),
         })
     };
     lines.iter().map(frame).collect()

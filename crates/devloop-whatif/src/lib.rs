@@ -16,6 +16,7 @@ mod flight;
 mod frames;
 mod moment;
 mod recording;
+mod words;
 mod world;
 
 use alloc::string::{String, ToString};
@@ -109,6 +110,10 @@ pub struct Drawn {
 pub struct Nights {
     /// The comparison.
     pub answer: WhatIf,
+    /// Its figures in words; see [`WhatIf::table`].
+    pub table: Vec<[String; 3]>,
+    /// What is to be known about them; see [`WhatIf::notes`].
+    pub notes: Vec<String>,
     /// The limits of the recorded night as BUDGET.json writes them.
     pub budget: String,
     /// The recorded night, line by line.
@@ -133,11 +138,16 @@ pub fn nights<'a>(trace: impl Iterator<Item = &'a [u8]>, overlay: &[u8]) -> Resu
     let again = Again::of(recording::read(trace)?, overlay)?;
     let last = again.recording.inputs.last().and_then(|input| again.recording.policies.get(&input.policy));
     let budget = last.map(|policy| budget_doc::write(&policy.limits)).unwrap_or_default();
+    let recorded = frames::frames(&again.recording.start, &again.lines)?;
+    let other = frames::frames(&again.recording.start, &again.driven.lines)?;
+    let answer = again.answer();
     Ok(Nights {
+        table: answer.table(),
+        notes: answer.notes(),
+        answer,
         budget: String::from_utf8_lossy(&budget).into_owned(),
-        recorded: frames::frames(&again.recording.start, &again.lines)?,
-        what_if: frames::frames(&again.recording.start, &again.driven.lines)?,
-        answer: again.answer(),
+        recorded,
+        what_if: other,
     })
 }
 
