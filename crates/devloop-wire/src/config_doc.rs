@@ -105,11 +105,11 @@ pub struct RouteConfig {
     pub tier: Tier,
     /// Its adapter; `noop` where the whole configuration is.
     pub backend: Backend,
-    /// Its vendor; the adapter's name when nothing else was said.
+    /// Its provider as it was written; the adapter's name when nothing else was said.
     pub provider: String,
     /// The model to ask for; none lets the adapter choose.
     pub model: Option<String>,
-    /// `provider/model`.
+    /// The vendor behind the provider, and the model, in lower case: one for a model whatever leads to it.
     pub identity: Identity,
     /// Routes that take over while it is closed.
     pub fallback: Vec<RouteKey>,

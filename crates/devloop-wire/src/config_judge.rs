@@ -8,6 +8,7 @@ use devloop_core::review::is_independent;
 
 use crate::config_doc::{AgentBackend, Config, RouteConfig, Weight};
 use crate::config_fields::Faults;
+use crate::config_identity::may_be_one;
 use crate::config_routes::{path_of, word_of};
 use crate::money::usd_text;
 
@@ -38,11 +39,20 @@ fn judge_reviewer(faults: &mut Faults, config: &Config) {
     let workers: BTreeSet<RouteKey> = config.routing.values().flat_map(with_fallbacks).collect();
     for (i, reviewer) in with_fallbacks(&config.reviewer).iter().enumerate() {
         let Some(judge) = config.routes.get(reviewer) else { continue };
-        let same = workers.iter().find(|key| {
-            let worker = config.routes.get(*key).map(|route| BTreeSet::from([route.identity.clone()]));
-            worker.is_some_and(|worker| !is_independent(&judge.identity, &worker, config.review.independence))
-        });
-        let Some(same) = same else { continue };
+        let rule = config.review.independence;
+        let route_of = |key: &RouteKey| config.routes.get(key);
+        let worker = |key: &RouteKey| route_of(key).map(|route| BTreeSet::from([route.identity.clone()]));
+        let is_same =
+            |key: &&RouteKey| worker(key).is_some_and(|who| !is_independent(&judge.identity, &who, rule));
+        let Some(same) = workers.iter().find(is_same) else {
+            let doubtful = |key: &&RouteKey| {
+                route_of(key).is_some_and(|route| may_be_one(&judge.identity, &route.identity))
+            };
+            if let Some(other) = workers.iter().find(doubtful) {
+                doubt(faults, config, reviewer, other);
+            }
+            continue;
+        };
         let (own, other) = (path_of(reviewer), path_of(same));
         let mend = match config.agent_backend {
             AgentBackend::One(_) => "set reviewModel, or every task would be held before its review",
@@ -56,6 +66,17 @@ fn judge_reviewer(faults: &mut Faults, config: &Config) {
         let weight = if i == 0 { Weight::Closing } else { Weight::Warning };
         faults.add(weight, own, what);
     }
+}
+
+/// Two names that may stand for one model: nobody here can know, so the operator is told.
+fn doubt(faults: &mut Faults, config: &Config, reviewer: &RouteKey, worker: &RouteKey) {
+    let (judge, who) = (&config.routes[reviewer].identity, &config.routes[worker].identity);
+    let what = format!(
+        "is {judge}, and {} works as {who}: that may be one and the same model, which would review its own \
+         work; name a model for each, and a different one",
+        path_of(worker)
+    );
+    faults.add(Weight::Warning, path_of(reviewer), what);
 }
 
 /// A reservation above a whole cap can never be admitted.

@@ -10,6 +10,7 @@ use devloop_core::units::{MAX_NUMBER, Map, UsdMicros};
 
 use crate::config_doc::{AgentBackend, RouteConfig, Weight};
 use crate::config_fields::{Faults, Fields, nearest};
+use crate::config_identity::{identity, vendor};
 use crate::config_price;
 use crate::tree::Node;
 
@@ -305,15 +306,17 @@ fn read_route(
         if backend == Backend::Subagent {
             faults.add(Weight::Closing, f.at("provider"), "a subagent needs its provider");
         }
-        word_of(backend).to_owned()
+        // Agents of DSH run the models that its process runs.
+        let own = if backend == Backend::DshAgent { Backend::Dsh } else { backend };
+        word_of(own).to_owned()
     });
-    let named = format!("{provider}/{}", model.as_deref().unwrap_or("default"));
-    let identity = Identity::parse(&named).unwrap_or_else(|bad| {
+    let vendor = vendor(backend, &provider);
+    let identity = identity(&vendor, model.as_deref()).unwrap_or_else(|bad| {
         faults.add(Weight::Closing, path, format!("provider and model must be {}", bad.rule));
         Identity::parse("unknown/unknown").expect("a valid identity")
     });
     let max_tokens = f.get("maxTokens").map(|_| faults.number(&f, "maxTokens", (1, MAX_NUMBER), 32_000));
-    let tariff = config_price::read(faults, &f, &provider, model.as_deref(), usd_per_cny);
+    let tariff = config_price::read(faults, &f, &vendor, model.as_deref(), usd_per_cny);
     let route = RouteConfig {
         tier: faults.word(&f, "tier", TIERS).unwrap_or(preset.tier),
         backend,

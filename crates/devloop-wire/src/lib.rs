@@ -7,6 +7,7 @@ pub mod budget_doc;
 mod config_adapters;
 pub mod config_doc;
 mod config_fields;
+mod config_identity;
 mod config_judge;
 pub mod config_overlay;
 pub mod config_price;

@@ -13,6 +13,7 @@ use devloop_core::task::{Counters, Done, Estimate, ResumeTo, Stage, Task, clip};
 use devloop_core::tier::{Risk, Tier};
 use devloop_core::units::WallMs;
 
+use crate::config_identity::same_person;
 use crate::fault::DocError;
 use crate::legacy_doc::{DOCUMENT, Legacy, LegacyRisk, LegacyStatus, LegacyTask, LegacyTier, LegacyVerdict};
 
@@ -56,7 +57,7 @@ fn one(legacy: &Legacy, i: usize, old: &LegacyTask, times: Times) -> Result<Task
     };
     let identity = |field: &str, text: &Option<String>| match text {
         Some(text) => Identity::parse(text)
-            .map(Some)
+            .map(|who| Some(same_person(&who)))
             .map_err(|bad| DocError::defect(DOCUMENT, at(field), format!("must be {}", bad.rule))),
         None => Ok(None),
     };

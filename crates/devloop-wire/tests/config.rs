@@ -94,7 +94,7 @@ fn the_new_keys_are_read() {
     assert_eq!(config.routes[&config.reviewer].identity.as_str(), "claude/sonnet");
     assert_eq!(config.routing[&Tier::T0].as_str(), "cheap");
     let cheap = &config.routes[&config.routing[&Tier::T0]];
-    assert_eq!((cheap.identity.as_str(), cheap.tier), ("deepseek/v4/flash", Tier::T0));
+    assert_eq!((cheap.identity.as_str(), cheap.tier), ("dsh/v4/flash", Tier::T0));
     assert_eq!(
         (cheap.reserve, cheap.max_tokens, cheap.max_parallel),
         (Some(UsdMicros(50_000)), Some(8_000), Some(2))
