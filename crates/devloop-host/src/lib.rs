@@ -9,6 +9,7 @@ pub mod effects;
 pub mod error;
 pub mod files;
 pub mod git;
+pub mod left;
 mod lost;
 pub mod machine;
 pub mod observe;

@@ -332,7 +332,7 @@ impl Supervisor {
             reason: last.key(),
             sentence: last.sentence(),
             until,
-            notices: self.session.take_notes(),
+            notices: [self.session.take_notes(), self.performer.left().take_remarks()].concat(),
         }
     }
 
@@ -363,7 +363,8 @@ impl Supervisor {
     fn write_progress(&self, report: &mut TickReport) {
         let state = self.session.state();
         let instance = crate::observe::owner(self.owner.locks().me()).instance;
-        let text = devloop_core::render::progress(&state, self.session.policy(), instance);
+        let mut text = devloop_core::render::progress(&state, self.session.policy(), instance);
+        text.push_str(&self.performer.left().section());
         if let Err(error) = small::write_progress(&self.disk, &self.armed, &text) {
             report.notices.push(format!("PROGRESS.md was not renewed: {error}"));
         }

@@ -39,6 +39,7 @@ pub const KEYS: &[&str] = &[
     "protectedPaths",
     "modeChanges",
     "maxBinaryBytes",
+    "ignoredWrites",
     "sandbox",
     "sandboxRead",
     "sandboxWrite",
@@ -194,6 +195,8 @@ pub struct Config {
     pub mode_changes: Vec<String>,
     /// The largest file that is no text and that a task may add or change, in bytes.
     pub binary_max_bytes: u64,
+    /// Globs of single files that a worker may leave although git ignores them, besides the usual ones.
+    pub ignored_writes: Vec<String>,
     /// Whether runs are confined, and what they may touch besides their own folders.
     pub sandbox: Sandbox,
     /// When a person approves high risk.

@@ -19,7 +19,7 @@ use crate::tree::Node;
 pub const DOCUMENT: &str = "policy.json";
 
 /// Keys of a configuration that decide nothing: a whole configuration may be laid over, so they are no fault.
-const WITHOUT_EFFECT: [&str; 16] = [
+const WITHOUT_EFFECT: [&str; 17] = [
     "root",
     "enabled",
     "tickIntervalMs",
@@ -28,6 +28,7 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "protectedPaths",
     "modeChanges",
     "maxBinaryBytes",
+    "ignoredWrites",
     "sandbox",
     "sandboxRead",
     "sandboxWrite",

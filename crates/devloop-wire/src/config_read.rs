@@ -71,6 +71,7 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
         protected_paths: globs(&mut faults, &top, "protectedPaths"),
         mode_changes: globs(&mut faults, &top, "modeChanges"),
         binary_max_bytes: faults.number(&top, "maxBinaryBytes", (0, MAX_NUMBER), 1024 * 1024),
+        ignored_writes: globs(&mut faults, &top, "ignoredWrites"),
         sandbox: Sandbox {
             mode: faults.word(&top, "sandbox", SANDBOX).unwrap_or(SandboxMode::Off),
             read: places(&mut faults, &top, "sandboxRead"),

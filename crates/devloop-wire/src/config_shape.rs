@@ -267,6 +267,9 @@ pub(crate) struct ConfigShape {
     /// The largest file that is no text and that a task may add or change, in bytes; 1048576.
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     max_binary_bytes: Option<u64>,
+    /// Globs of single files that a worker may leave although git ignores them and its contract does not
+    /// name them; build output, logs and caches always may.
+    ignored_writes: Option<Vec<String>>,
     /// Whether the operating system confines what a run may touch; `off`.
     sandbox: Option<SandboxWord>,
     /// What a confined run may read besides its own folders and the system's: absolute paths, or `~/…`.

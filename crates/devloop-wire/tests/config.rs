@@ -85,6 +85,7 @@ fn the_new_keys_are_read() {
         "postMerge":"always","trunks":["stable"],
         "independence":"vendor","reviewerTier":"not_lower","protectedTests":["tests/**"],
         "protectedPaths":["ci/**"],"modeChanges":["bin/*"],"maxBinaryBytes":7,
+        "ignoredWrites":["local/*"],
         "sandbox":"landlock","sandboxRead":["/opt/tools"],"sandboxWrite":["~/.cache"],
         "budget":{"maxCostUsdPerGoal":5,"maxCostUsdPerTask":1,"maxParallelPerProject":1,"maxRefreshes":4,
                   "maxReplans":5,"maxOrphans":6,"maxPlanAttempts":7,"maxPlanRefusals":8,"diskLowBytes":9},
@@ -117,6 +118,7 @@ fn the_new_keys_are_read() {
     };
     assert_eq!(config.sandbox, sandbox);
     assert_eq!((config.mode_changes.clone(), config.binary_max_bytes), (vec!["bin/*".to_owned()], 7));
+    assert_eq!(config.ignored_writes, ["local/*"]);
     assert_eq!(config.adapter(Backend::Command).argv, ["agent", "--go"]);
 }
 
@@ -288,6 +290,7 @@ const REFUSALS: &[(&str, &str)] = &[
     (r#"{"acceptance":[["ok",1]]}"#, "acceptance[0][1]: must be a text, not a number"),
     (r#"{"protectedPaths":["../x"]}"#, "protectedPaths[0]: must be a relative glob"),
     (r#"{"modeChanges":["/x"]}"#, "modeChanges[0]: must be a relative glob"),
+    (r#"{"ignoredWrites":["../x"]}"#, "ignoredWrites[0]: must be a relative glob"),
     (r#"{"sandbox":"on"}"#, "sandbox: must be"),
     (r#"{"sandboxRead":["tools"]}"#, "sandboxRead[0]: must be an absolute path"),
     (r#"{"sandboxWrite":["~/../x"]}"#, "sandboxWrite[0]: must be an absolute path"),

@@ -64,7 +64,8 @@ fn attempt(
     };
     let config = shared.config();
     let scope = Scope::new(&contract.allowed_paths, &config.protected_paths);
-    let scope = match scope.and_then(|scope| scope.with_modes(&config.mode_changes)) {
+    let scope = scope.and_then(|scope| scope.with_modes(&config.mode_changes));
+    let scope = match scope.and_then(|scope| scope.with_ignored(&config.ignored_writes)) {
         Ok(scope) => scope,
         Err(error) => return Ok(refused(CommitFault::ScopeUnknown, error, Vec::new())),
     };
@@ -89,7 +90,11 @@ fn attempt(
     if let Some(found) = secret::find(&worktree.tree, &before)? {
         return Ok(refused(CommitFault::Secret, found.what, vec![found.path]));
     }
-    Ok(settle(commit(&worktree.tree, &request)))
+    let made = commit(&worktree.tree, &request);
+    if let Ok(made) = &made {
+        shared.left.add(&contract.task, made.ignored());
+    }
+    Ok(settle(made))
 }
 
 fn settle(made: Result<CommitOutcome, GitError>) -> Outcome {

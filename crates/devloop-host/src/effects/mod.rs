@@ -28,6 +28,7 @@ use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig, Sandbox};
 use crate::backend::{AgentPort, Surroundings};
 use crate::error::HostError;
 use crate::git::Repo;
+use crate::left::Left;
 use crate::store::{Armed, Disk};
 use crate::worktree::{Worktrees, orphan_ref};
 
@@ -53,6 +54,8 @@ pub struct EffectConfig {
     pub mode_changes: Vec<String>,
     /// The largest binary file that a task may add or change, in bytes.
     pub binary_max_bytes: u64,
+    /// Globs of single files that a worker may leave although git ignores them, besides the usual ones.
+    pub ignored_writes: Vec<String>,
     /// Whether runs are confined, and what they may touch besides their own folders.
     pub sandbox: Sandbox,
     /// Where work may go.
@@ -76,6 +79,7 @@ impl From<&Config> for EffectConfig {
             protected_paths: config.protected_paths.clone(),
             mode_changes: config.mode_changes.clone(),
             binary_max_bytes: config.binary_max_bytes,
+            ignored_writes: config.ignored_writes.clone(),
             sandbox: config.sandbox.clone(),
             routes: config.routes.clone(),
             adapters: config.adapters.clone(),
@@ -123,6 +127,7 @@ struct Shared {
     /// host's own change is never taken for a worker's.
     checkout: Mutex<()>,
     flights: Flights,
+    left: Left,
     on_report: OnReport,
 }
 
@@ -171,6 +176,7 @@ impl Performer {
                 pool: Mutex::new(()),
                 checkout: Mutex::new(()),
                 flights: Flights::default(),
+                left: Left::default(),
                 on_report,
             }),
         }
@@ -214,6 +220,11 @@ impl Performer {
             chores::clear(shared, &over, &merged, target.as_ref());
             Ok(())
         });
+    }
+
+    /// What the workers left that git ignores.
+    pub fn left(&self) -> &Left {
+        &self.shared.left
     }
 
     /// The dispatches whose report has not been told yet, in order.

@@ -6,12 +6,12 @@ use std::path::Path;
 use devloop_core::ids::{DispatchId, Oid, TaskId};
 
 use super::inspect::{changed_between, current_branch};
-use super::path::Entry;
+use super::path::{Entry, RepoPath};
 use super::repo::{Identity, NewCommit, Repo};
 use super::run::{answer, oid};
 use super::scope::{Offence, Scope, Violation};
 use super::status::inner_repositories;
-use super::{GitError, content, filters};
+use super::{GitError, content, filters, ignored};
 use crate::files;
 use crate::store::points::{self, Point};
 
@@ -85,16 +85,30 @@ pub struct CommitRequest<'a> {
 /// How it went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// A commit was made; `entries` is all that differs from the base.
-    Committed { head: Oid, entries: Vec<Entry> },
+    /// A commit was made; `entries` is all that differs from the base, `ignored` what the run left that git
+    /// ignores: wholly ignored folders as one name ending in `/`. Nothing of it is in any commit.
+    Committed { head: Oid, entries: Vec<Entry>, ignored: Vec<RepoPath> },
     /// This dispatch's commit was already there, with exactly this content.
     AlreadyThere { head: Oid, entries: Vec<Entry> },
     /// The content is that of the base: nothing was done.
-    Empty { head: Oid },
+    Empty { head: Oid, ignored: Vec<RepoPath> },
     /// Something differs from the base, but nothing since this dispatch started.
-    Unchanged { head: Oid },
+    Unchanged { head: Oid, ignored: Vec<RepoPath> },
     /// Paths outside the contract; nothing was committed and the work stands where it was.
     ScopeViolation { violations: Vec<Violation> },
+}
+
+impl CommitOutcome {
+    /// What the run left that git ignores, where it was not refused.
+    #[must_use]
+    pub fn ignored(&self) -> &[RepoPath] {
+        match self {
+            CommitOutcome::Committed { ignored, .. }
+            | CommitOutcome::Empty { ignored, .. }
+            | CommitOutcome::Unchanged { ignored, .. } => ignored,
+            CommitOutcome::AlreadyThere { .. } | CommitOutcome::ScopeViolation { .. } => &[],
+        }
+    }
 }
 
 /// Commits what stands in the worktree of a task.
@@ -129,8 +143,8 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
     violations.extend(collide.into_iter().map(|path| Violation { path, offence: Offence::Collides }));
     let large = content::large_binaries(worktree, &entries, request.binary_max_bytes)?;
     violations.extend(large.into_iter().map(|path| Violation { path, offence: Offence::Binary }));
-    let hidden = content::hidden(worktree, request.base, &entries, request.scope)?;
-    violations.extend(hidden.into_iter().map(|path| Violation { path, offence: Offence::Hidden }));
+    let ignored = ignored::judge(worktree, request.base, &entries, request.scope)?;
+    violations.extend(ignored.violations);
     if !violations.is_empty() {
         return Ok(CommitOutcome::ScopeViolation { violations });
     }
@@ -139,10 +153,10 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
         return Ok(CommitOutcome::AlreadyThere { head, entries });
     }
     if tree == base_tree {
-        return Ok(CommitOutcome::Empty { head });
+        return Ok(CommitOutcome::Empty { head, ignored: ignored.names });
     }
     if tree == head_tree && head == *request.before {
-        return Ok(CommitOutcome::Unchanged { head });
+        return Ok(CommitOutcome::Unchanged { head, ignored: ignored.names });
     }
     // A run that committed by itself still gets a commit of the host on top, so that it can be found.
     let message = request.trailers.message(&title_line(request.trailers.task, request.title));
@@ -161,7 +175,7 @@ pub fn commit(worktree: &Repo, request: &CommitRequest<'_>) -> Result<CommitOutc
         path: index,
         source,
     })?;
-    Ok(CommitOutcome::Committed { head: made, entries })
+    Ok(CommitOutcome::Committed { head: made, entries, ignored: ignored.names })
 }
 
 /// git cannot stage a folder that is a repository without a commit: that is the run's doing, not a fault.

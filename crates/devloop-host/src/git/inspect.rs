@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use devloop_core::ids::Oid;
 
-use super::GitError;
 use super::direct::{self, Head};
 use super::path::{Entry, RepoPath, parse_names, parse_raw};
 use super::repo::{Repo, RootProblem};
 use super::run::{Git, answer};
 use super::status::dirty;
+use super::{GitError, ignored};
 use crate::files;
 
 /// How many names a problem lists.
@@ -224,8 +224,7 @@ pub struct WorktreeChanges {
 /// Compares a work tree with a base commit.
 pub fn worktree_changes(repo: &Repo, base: &Oid) -> Result<WorktreeChanges, GitError> {
     let (tracked, untracked) = committable(repo, base)?;
-    let ignored = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
-    Ok(WorktreeChanges { tracked, untracked, ignored: parse_names(&repo.call(ignored).ok()?) })
+    Ok(WorktreeChanges { tracked, untracked, ignored: ignored::ignored(repo)? })
 }
 
 /// The part of it that a commit would take up: tracked entries that differ, and new files.

@@ -5,6 +5,7 @@ pub mod commit;
 mod content;
 mod direct;
 mod filters;
+mod ignored;
 pub mod inspect;
 pub mod merge;
 pub mod path;

@@ -2,6 +2,7 @@
 //! It judges entries; it does not look for them.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -41,6 +42,8 @@ pub enum Offence {
     Collides,
     /// git does not see it because of a line that the change itself adds to an ignore file.
     Hidden,
+    /// A single file that git ignores and the contract does not cover.
+    Ignored,
     /// The repository has a content filter for it that the host does not run.
     Filtered,
     /// A name that cannot be a plain relative path.
@@ -59,6 +62,9 @@ impl fmt::Display for Offence {
             Offence::Binary => "is a binary file above maxBinaryBytes",
             Offence::Collides => "differs from another name only in upper and lower case",
             Offence::Hidden => "is hidden from git by a line that this change adds to an ignore file",
+            Offence::Ignored => {
+                "is ignored by git and outside the allowed paths; files under ignoredWrites may"
+            }
             Offence::Filtered => {
                 "goes through a content filter that nobody allowed; to allow it: \
                  git config --global --add devloop.filter NAME"
@@ -83,7 +89,49 @@ pub struct Scope {
     allowed: GlobSet,
     forbidden: GlobSet,
     modes: GlobSet,
+    ignored: GlobSet,
 }
+
+/// Single files that builds, tests and editors leave beside sources and that projects ignore.
+const LEFT_BY_TOOLS: [&str; 37] = [
+    "**/*.log",
+    "**/*.tmp",
+    "**/*.pid",
+    "**/*.swp",
+    "**/*~",
+    "**/.DS_Store",
+    "**/*.py[cod]",
+    "**/.coverage",
+    "**/.coverage.*",
+    "**/coverage.*",
+    "**/*.lcov",
+    "**/*.prof",
+    "**/*.profraw",
+    "**/*.gcda",
+    "**/*.gcno",
+    "**/*.tsbuildinfo",
+    "**/.eslintcache",
+    "**/.stylelintcache",
+    "**/next-env.d.ts",
+    "**/package-lock.json",
+    "**/yarn.lock",
+    "**/pnpm-lock.yaml",
+    "**/bun.lock",
+    "**/Cargo.lock",
+    "**/poetry.lock",
+    "**/uv.lock",
+    "**/Gemfile.lock",
+    "**/composer.lock",
+    "**/*.class",
+    "**/*.[oad]",
+    "**/*.so",
+    "**/*.dylib",
+    "**/*.dll",
+    "**/*.exe",
+    "**/*.obj",
+    "**/*.test",
+    "**/*.out",
+];
 
 impl Scope {
     /// Compiles the patterns. `*` stays inside one folder, `**` crosses folders; a pattern without any
@@ -94,7 +142,24 @@ impl Scope {
     /// The first pattern that is empty, starts with `!` or `/`, has a part `..`, holds a backslash or a NUL,
     /// or is no glob.
     pub fn new<A: AsRef<str>, F: AsRef<str>>(allowed: &[A], forbidden: &[F]) -> Result<Self, ScopeError> {
-        Ok(Scope { allowed: compile(allowed)?, forbidden: compile(forbidden)?, modes: GlobSet::empty() })
+        let (modes, ignored) = (GlobSet::empty(), GlobSet::empty());
+        Ok(Scope { allowed: compile(allowed)?, forbidden: compile(forbidden)?, modes, ignored })
+    }
+
+    /// Lets a run leave single files that match one of these patterns, or are usual, although git ignores
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Scope::new`].
+    pub fn with_ignored<I: AsRef<str>>(self, ignored: &[I]) -> Result<Self, ScopeError> {
+        Ok(Scope { ignored: compile(ignored)?, ..self })
+    }
+
+    /// May a run leave this file although git ignores it and no allowed pattern covers it?
+    pub(super) fn lets_ignored(&self, path: &RepoPath) -> bool {
+        // Compiled when first asked for: most runs leave nothing of the kind.
+        static USUAL: LazyLock<GlobSet> = LazyLock::new(|| compile(&LEFT_BY_TOOLS).unwrap_or_default());
+        self.ignored.is_match(path.as_path()) || USUAL.is_match(path.as_path())
     }
 
     /// Lets the executable bit of files that match one of these patterns change.
@@ -254,6 +319,24 @@ mod tests {
         // A new file has no older mode, and one that goes keeps none.
         assert_eq!(judge(0, 0o100755, &[]), None);
         assert_eq!(judge(0o100755, 0, &[]), None);
+    }
+
+    #[test]
+    fn what_tools_leave_beside_sources_is_usual_and_secrets_are_not() {
+        let scope = Scope::new(&["src"], &[] as &[&str]).unwrap().with_ignored(&["local/*.json"]).unwrap();
+        for (name, expect) in [
+            ("npm-debug.log", true),
+            ("a/b/c.pyc", true),
+            ("Cargo.lock", true),
+            ("lib/x.o", true),
+            ("local/dev.json", true),
+            ("local/deep/dev.json", false),
+            (".env", false),
+            ("config/secrets.yml", false),
+            ("x.log/y", false),
+        ] {
+            assert_eq!(scope.lets_ignored(&RepoPath::new(name)), expect, "{name}");
+        }
     }
 
     /// Rule 111: what could widen the scope is refused, not interpreted.

@@ -140,6 +140,26 @@ fn a_secret_is_not_committed_unless_it_was_there() {
     assert_eq!(refused(outcome("both"), CommitFault::Secret), ["src/c"], "a known one hides no new one");
 }
 
+/// What a worker leaves under the project's own ignore rules: told where it is harmless, asked about where
+/// it is not.
+#[test]
+fn what_git_ignores_is_told_and_a_question_outside_the_contract() {
+    let files = [("src/b", "x\n"), ("target/debug/out", "x"), ("settings.local", "x")];
+    let rules = json!([writes("ask", &files), writes("tell", &files[..2])]);
+    let ground = Ground::new(&rules);
+    ground.person(".gitignore", "target/\n*.local\n");
+    let ask = ground.contract("ask", &["src"]);
+    let (work, _) = ground.work(&ask, Start::Fresh);
+    assert_eq!(refused(ground.commit(work, &ask), CommitFault::Scope), ["settings.local"]);
+    assert_eq!(ground.performer.left().take_remarks(), Vec::<String>::new(), "the question names it");
+    let tell = ground.contract("tell", &["src"]);
+    let (work, _) = ground.work(&tell, Start::Fresh);
+    assert!(matches!(ground.commit(work, &tell), Outcome::Committed { .. }));
+    let told = ["the worker of tell left what git ignores: target/"];
+    assert_eq!(ground.performer.left().take_remarks(), told);
+    assert!(ground.performer.left().section().ends_with("    tell: target/\n"));
+}
+
 /// A secret far inside a long file, and a file that is too long to be looked through.
 #[test]
 fn a_long_file_is_looked_through_or_named() {

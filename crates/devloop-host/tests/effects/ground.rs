@@ -112,6 +112,7 @@ impl Ground {
             protected_paths: Vec::new(),
             mode_changes: Vec::new(),
             binary_max_bytes: 1024 * 1024,
+            ignored_writes: Vec::new(),
             sandbox: Sandbox { mode: SandboxMode::Off, read: Vec::new(), write: Vec::new() },
             routes: Map::from([
                 (key("worker"), route(Backend::Scripted, "script/worker")),

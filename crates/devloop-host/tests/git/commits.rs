@@ -23,7 +23,7 @@ fn a_commit_has_its_title_trailers_and_author_and_is_made_once() {
     write_contract(&worktree, b"{}").unwrap();
     write(worktree.tree.root().join("src/b.txt"), "b\n");
     let first = commit_work(&worktree, "t1", D1, &base, &["src/**"]);
-    let CommitOutcome::Committed { head, entries } = first else { panic!("{first:?}") };
+    let CommitOutcome::Committed { head, entries, .. } = first else { panic!("{first:?}") };
     assert_eq!(entries.iter().map(|e| e.path.to_string()).collect::<Vec<_>>(), ["src/b.txt"]);
     let want = "t1: Write the file\n\nDevloop-Task: t1\nDevloop-Dispatch: d1\nDevloop-Route: claude\n\
                 Devloop-Contract: abc\nDevLoop <devloop@localhost>";
@@ -42,7 +42,10 @@ fn a_commit_has_its_title_trailers_and_author_and_is_made_once() {
 fn nothing_written_is_empty_and_nothing_new_is_unchanged() {
     let f = Fixture::new();
     let (worktree, base) = f.work(D1, "t1");
-    assert_eq!(commit_work(&worktree, "t1", D1, &base, &["**"]), CommitOutcome::Empty { head: base.clone() });
+    assert_eq!(
+        commit_work(&worktree, "t1", D1, &base, &["**"]),
+        CommitOutcome::Empty { head: base.clone(), ignored: Vec::new() }
+    );
     write(worktree.tree.root().join("x"), "x");
     let CommitOutcome::Committed { head, .. } = commit_work(&worktree, "t1", D1, &base, &["**"]) else {
         panic!()
@@ -57,7 +60,10 @@ fn nothing_written_is_empty_and_nothing_new_is_unchanged() {
         binary_max_bytes: 1024,
         identity: &f.repo.identity().unwrap(),
     };
-    assert_eq!(commit(&worktree.tree, &request).unwrap(), CommitOutcome::Unchanged { head });
+    assert_eq!(
+        commit(&worktree.tree, &request).unwrap(),
+        CommitOutcome::Unchanged { head, ignored: Vec::new() }
+    );
 }
 
 #[test]
@@ -212,7 +218,7 @@ fn hazard_16_names_are_bytes() {
     let changes = inspect::worktree_changes(&worktree.tree, &base).unwrap();
     assert_eq!((changes.tracked.len(), changes.untracked.len()), (1, names.len() + 2));
     let outcome = commit_work(&worktree, "t1", D1, &base, &["**"]);
-    let CommitOutcome::Committed { head, entries } = outcome else { panic!("{outcome:?}") };
+    let CommitOutcome::Committed { head, entries, .. } = outcome else { panic!("{outcome:?}") };
     let got: Vec<&RepoPath> = entries.iter().map(|e| &e.path).collect();
     for name in
         names.iter().map(|n| n.as_bytes()).chain([raw.as_bytes(), b"src/a.txt", "src/ä -> b.txt".as_bytes()])

@@ -94,7 +94,7 @@ fn shallow_and_sparse_clones_are_worked_in_as_they_are() {
         let worktree = Worktrees::new(&repo).add_for_task(D1, &task("t1"), start).unwrap();
         write(worktree.tree.root().join("src/new.txt"), "new\n");
         let made = commit_work(&worktree, "t1", D1, &base, &["src/**"]);
-        let CommitOutcome::Committed { head, entries } = made else { panic!("{name}: {made:?}") };
+        let CommitOutcome::Committed { head, entries, .. } = made else { panic!("{name}: {made:?}") };
         let changed: Vec<String> = entries.iter().map(|entry| entry.path.to_string()).collect();
         assert_eq!(changed, ["src/new.txt"], "{name}: what is not checked out is not deleted");
         let docs = git_in(&root, &["cat-file", "-e", &format!("{head}:docs/third.txt")]);

@@ -101,6 +101,61 @@ fn files_that_a_change_hides_by_an_ignore_file_are_named() {
     assert!(matches!(outcome, CommitOutcome::Committed { .. }), "{outcome:?}");
 }
 
+/// Under the project's own rules: what builds and tests leave stops no night, what lies beside sources is a
+/// question, and all of it is listed.
+#[test]
+fn ignored_files_of_a_run_are_listed_and_asked_about_outside_the_contract() {
+    let f = Fixture::new();
+    f.commit_file(".gitignore", "*.log\nnode_modules/\n.env\n*.local\n__pycache__/\n*.pyc\n");
+    f.commit_file("lib/x.py", "x\n");
+    let (worktree, base) = f.work(D1, "t1");
+    let root = worktree.tree.root();
+    let build = ["node_modules/a/b", "lib/__pycache__/x.pyc", "logs/only/ignored.log", "noise.log"];
+    for name in build.iter().chain(&["src/own.local", "src/new.txt"]) {
+        write(root.join(name), "x");
+    }
+    // As test runners and virtual environments do.
+    write(root.join(".cache/.gitignore"), "*\n");
+    write(root.join(".cache/data"), "x");
+    write(root.join(".env"), "KEY=1");
+    write(root.join("other.local"), "x");
+    let found = offences(commit_work(&worktree, "t1", D1, &base, &["src/**"]));
+    assert_eq!(found, named([(".env", Offence::Ignored), ("other.local", Offence::Ignored)]));
+    fs::remove_file(root.join(".env")).unwrap();
+    let task = task("t1");
+    let scope = Scope::new(&["src/**"], &[] as &[&str]).unwrap().with_ignored(&["*.local"]).unwrap();
+    let request = CommitRequest {
+        title: "Ignored",
+        base: &base,
+        before: &base,
+        trailers: Trailers { task: &task, dispatch: D1, route: None, contract: None },
+        scope: &scope,
+        binary_max_bytes: 0,
+        identity: &Identity::devloop(),
+    };
+    let outcome = commit(&worktree.tree, &request).unwrap();
+    let listed: Vec<String> = outcome.ignored().iter().map(ToString::to_string).collect();
+    let folders = [".cache/", "lib/__pycache__/", "logs/", "node_modules/"];
+    assert_eq!(listed, [&folders[..], &["noise.log", "other.local", "src/own.local"]].concat());
+    let CommitOutcome::Committed { head, .. } = outcome else { panic!("{outcome:?}") };
+    let tree = f.git(&["ls-tree", "-r", "--name-only", head.as_str(), "src"]);
+    assert!(tree.contains("src/new.txt") && !tree.contains("own.local"), "{tree}");
+}
+
+/// An ignore file that hides itself in a folder with other files is no folder of its own.
+#[test]
+fn an_ignore_file_that_ignores_itself_hides_nothing_outside_the_contract() {
+    let f = Fixture::new();
+    f.commit_file("docs/a.md", "x\n");
+    let (worktree, base) = f.work(D1, "t1");
+    let root = worktree.tree.root();
+    write(root.join("docs/.gitignore"), "*\n");
+    write(root.join("docs/hidden.txt"), "x");
+    let found = offences(commit_work(&worktree, "t1", D1, &base, &["src/**"]));
+    let expect = ["docs/.gitignore", "docs/hidden.txt"].map(|name| (name, Offence::Ignored));
+    assert_eq!(found, named(expect));
+}
+
 #[test]
 fn names_that_differ_only_in_case_are_named_unless_they_were_there() {
     let f = Fixture::new();
