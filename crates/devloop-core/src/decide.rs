@@ -346,7 +346,7 @@ fn work(view: &View<'_>, seen: &Observation) -> Option<Decision> {
     if needs_base_check(view) {
         return base_check(view, seen);
     }
-    order.into_iter().find_map(|task| {
+    order.into_iter().find_map(|(rank, task)| {
         if view.policy.high_risk == crate::policy::HighRisk::HoldBeforeWork
             && task.risk == Risk::High
             && task.base.is_none()
@@ -355,7 +355,14 @@ fn work(view: &View<'_>, seen: &Observation) -> Option<Decision> {
             let key = HoldKey { subject: Subject::Task(task.id.clone()), kind: HoldKind::SecurityHighRisk };
             return open(view, key, "");
         }
-        start_model(view, seen, Op::Work, Some(task))
+        match admit(view, seen, Op::Work, Some(task)) {
+            // If nothing else starts either, the wait asks for it.
+            Admission::Blocked(obstacle) => {
+                view.remember(rank, &obstacle);
+                None
+            }
+            word => begin(view, seen, Op::Work, Some(task), word),
+        }
     })
 }
 
@@ -365,18 +372,17 @@ fn was_approved(view: &View<'_>, task: &Task) -> bool {
     view.state.grants.iter().any(|g| g.kind == HoldKind::SecurityHighRisk && g.subject == subject)
 }
 
-/// Reworks first, then the tasks that most others wait for, then plan order.
-fn work_order(state: &LoopState) -> Vec<&Task> {
-    let mut waited: crate::units::Map<&crate::ids::TaskId, usize> = crate::units::Map::new();
+/// Reworks first, then the tasks that most others wait for, then plan order; each with its rank among the
+/// open tasks.
+fn work_order(state: &LoopState) -> Vec<(usize, &Task)> {
+    let mut waited: Vec<usize> = alloc::vec![0; state.tasks.open().len()];
     for task in state.tasks.open() {
-        task.depends_on.iter().for_each(|id| *waited.entry(id).or_default() += 1);
+        let ranks = task.depends_on.iter().filter_map(|id| state.tasks.open_rank(id));
+        ranks.for_each(|rank| waited[rank] += 1);
     }
-    let idle = |t: &&Task| matches!(t.stage, Stage::Ready | Stage::Rework { .. });
-    let mut order: Vec<&Task> = state.tasks.open().filter(idle).collect();
-    order.sort_by_key(|t| {
-        let fresh = matches!(t.stage, Stage::Ready);
-        (fresh, core::cmp::Reverse(waited.get(&t.id).copied().unwrap_or(0)))
-    });
+    let idle = |(_, t): &(usize, &Task)| matches!(t.stage, Stage::Ready | Stage::Rework { .. });
+    let mut order: Vec<(usize, &Task)> = state.tasks.open().enumerate().filter(idle).collect();
+    order.sort_by_key(|(rank, t)| (matches!(t.stage, Stage::Ready), core::cmp::Reverse(waited[*rank])));
     order
 }
 
@@ -405,7 +411,18 @@ fn base_check(view: &View<'_>, seen: &Observation) -> Option<Decision> {
 
 /// Starts a model, opens the hold that a person must answer first, or does nothing when it only has to wait.
 fn start_model(view: &View<'_>, seen: &Observation, op: Op, task: Option<&Task>) -> Option<Decision> {
-    let (route, reserve) = match admit(view, seen, op, task) {
+    begin(view, seen, op, task, admit(view, seen, op, task))
+}
+
+/// Does what the judge's word about the operation asks for.
+fn begin(
+    view: &View<'_>,
+    seen: &Observation,
+    op: Op,
+    task: Option<&Task>,
+    word: Admission,
+) -> Option<Decision> {
+    let (route, reserve) = match word {
         Admission::Go { route, reserve } => (route, reserve),
         Admission::Blocked(_) => return None,
         Admission::Hold { key, detail, items } => {

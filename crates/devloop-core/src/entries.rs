@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+use crate::hashed::HashedId;
 use crate::ids::{DispatchId, TaskId};
 use crate::ledger::{Entry, LineageSum};
 use crate::units::Map;
@@ -15,7 +16,7 @@ use crate::units::Map;
 pub struct Entries {
     by_dispatch: Map<DispatchId, Entry>,
     /// The dispatches of each lineage that has any, in their order.
-    by_lineage: Map<TaskId, Vec<DispatchId>>,
+    by_lineage: Map<HashedId, Vec<DispatchId>>,
 }
 
 #[cfg(feature = "serde")]
@@ -27,10 +28,10 @@ impl serde::Serialize for Entries {
 
 impl From<Map<DispatchId, Entry>> for Entries {
     fn from(by_dispatch: Map<DispatchId, Entry>) -> Entries {
-        let mut by_lineage: Map<TaskId, Vec<DispatchId>> = Map::new();
+        let mut by_lineage: Map<HashedId, Vec<DispatchId>> = Map::new();
         for (dispatch, entry) in &by_dispatch {
             let Some(lineage) = &entry.lineage else { continue };
-            by_lineage.entry(lineage.clone()).or_default().push(*dispatch);
+            by_lineage.entry(lineage.into()).or_default().push(*dispatch);
         }
         Entries { by_dispatch, by_lineage }
     }
@@ -70,7 +71,7 @@ impl Entries {
     pub fn insert(&mut self, dispatch: DispatchId, entry: Entry) -> Option<Entry> {
         let old = self.remove(&dispatch);
         if let Some(lineage) = &entry.lineage {
-            let own = self.by_lineage.entry(lineage.clone()).or_default();
+            let own = self.by_lineage.entry(lineage.into()).or_default();
             if let Err(place) = own.binary_search(&dispatch) {
                 own.insert(place, dispatch);
             }
@@ -82,25 +83,34 @@ impl Entries {
     /// Takes an entry out.
     pub fn remove(&mut self, dispatch: &DispatchId) -> Option<Entry> {
         let old = self.by_dispatch.remove(dispatch)?;
-        if let Some(lineage) = &old.lineage
-            && let Some(own) = self.by_lineage.get_mut(lineage)
+        if let Some(lineage) = old.lineage.as_ref().map(HashedId::from)
+            && let Some(own) = self.by_lineage.get_mut(&lineage)
         {
             own.retain(|one| one != dispatch);
             if own.is_empty() {
-                self.by_lineage.remove(lineage);
+                self.by_lineage.remove(&lineage);
             }
         }
         Some(old)
     }
 
-    /// The entry of that dispatch, to be changed. Its lineage must stay.
-    pub fn get_mut(&mut self, dispatch: &DispatchId) -> Option<&mut Entry> {
-        self.by_dispatch.get_mut(dispatch)
+    /// Changes the entry of that dispatch; false when there is none.
+    pub fn change(&mut self, dispatch: &DispatchId, change: impl FnOnce(&mut Entry)) -> bool {
+        let Some(entry) = self.by_dispatch.get_mut(dispatch) else { return false };
+        let before = entry.lineage.clone();
+        change(entry);
+        if entry.lineage != before {
+            *self = core::mem::take(&mut self.by_dispatch).into();
+        }
+        true
     }
 
-    /// All entries, to be changed. Their lineages must stay.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
-        self.by_dispatch.values_mut()
+    /// Changes every entry, in the order of their dispatches.
+    pub fn change_all(&mut self, mut change: impl FnMut(&mut Entry)) {
+        self.retain(|_, entry| {
+            change(entry);
+            true
+        });
     }
 
     /// Keeps the entries that `keep` accepts.
@@ -118,7 +128,7 @@ impl Entries {
     #[must_use]
     pub fn of_lineage(&self, lineage: &TaskId) -> LineageSum {
         let mut sum = LineageSum::default();
-        let own = self.by_lineage.get(lineage).into_iter().flatten();
+        let own = self.by_lineage.get(&lineage.into()).into_iter().flatten();
         for entry in own.filter_map(|dispatch| self.by_dispatch.get(dispatch)) {
             sum.spend.add(entry.certainty, entry.amount);
             sum.tokens = sum.tokens.saturating_add(entry.tokens.total());

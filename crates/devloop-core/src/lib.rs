@@ -35,6 +35,7 @@ pub mod entries;
 pub mod event;
 pub mod expected;
 pub mod finding;
+mod hashed;
 pub mod hold;
 pub mod ids;
 pub mod invariant;

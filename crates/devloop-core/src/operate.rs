@@ -1,6 +1,7 @@
 //! Operators' wishes become events: answers, resume, pause, edit, next goal. What is not possible changes
 //! nothing.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -12,6 +13,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::hold::{Hold, HoldKey, HoldKind, Subject};
 use crate::ids::{Branch, Digest, TaskId};
+use crate::invariant::MAX_GRANTS;
 use crate::plan::{check_criteria, check_paths};
 use crate::question::{goal_branch, offered};
 use crate::reason::{Reason, Refusal};
@@ -264,6 +266,10 @@ fn resume(view: &View<'_>, by: &str, task: Option<&TaskId>, reset_cost: bool) ->
         retry_named(view, &mut draft, by, id)?;
     }
     if reset_cost {
+        if view.state.grants.len() >= MAX_GRANTS {
+            let rule = format!("left out: this goal has {MAX_GRANTS} permissions already");
+            return Err(Refusal::BadEdit { field: "reset_cost".to_string(), rule });
+        }
         let scope = GrantScope::Day(view.state.clock.day);
         grant(view, &mut draft, by, HoldKind::DailyCostCap, Subject::Loop, scope);
     }

@@ -319,6 +319,17 @@ data! {
     }
 }
 
+impl GrantScope {
+    /// Whether it is over when a permission for `next` is given: another day came, another process runs.
+    pub(crate) fn is_over(&self, next: &GrantScope) -> bool {
+        match (self, next) {
+            (GrantScope::Day(old), GrantScope::Day(new)) => old != new,
+            (GrantScope::Session(old), GrantScope::Session(new)) => old != new,
+            _ => false,
+        }
+    }
+}
+
 impl Default for Goal {
     fn default() -> Self {
         Goal { number: 0, digest: None, pending: None, epoch: 0, started_at: WallMs(0) }

@@ -1,11 +1,14 @@
 //! The tasks of a goal: an ordered list that finds by id and knows which tasks are open. It owns that the
 //! three never disagree.
 
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
+use crate::hashed::HashedId;
 use crate::ids::TaskId;
 use crate::task::Task;
+use crate::units::Map;
 
 /// The tasks in plan order, found by id in logarithmic time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,8 +17,8 @@ use crate::task::Task;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(with = "Vec<Task>"))]
 pub struct Tasks {
     list: Vec<Task>,
-    /// Places in `list`, ordered by the ids that stand there.
-    by_id: Vec<usize>,
+    /// The place in `list` of each id.
+    by_id: Map<HashedId, usize>,
     /// Places in `list` of the open tasks, ascending. A decision looks at these alone, over and over.
     open: Vec<usize>,
 }
@@ -40,17 +43,14 @@ impl core::fmt::Display for DuplicateTask {
 impl TryFrom<Vec<Task>> for Tasks {
     type Error = DuplicateTask;
     fn try_from(list: Vec<Task>) -> Result<Self, DuplicateTask> {
-        let mut by_id: Vec<usize> = (0..list.len()).collect();
-        by_id.sort_by(|a, b| list[*a].id.cmp(&list[*b].id));
-        let twice = by_id.windows(2).filter(|pair| list[pair[0]].id == list[pair[1]].id);
-        // The first in plan order that repeats an earlier one; equal ids stand in plan order.
-        match twice.map(|pair| pair[1]).min() {
-            Some(at) => Err(DuplicateTask(list[at].id.clone())),
-            None => {
-                let open = open_of(&list);
-                Ok(Tasks { list, by_id, open })
+        let mut by_id = Map::new();
+        for (at, task) in list.iter().enumerate() {
+            if by_id.insert(HashedId::from(&task.id), at).is_some() {
+                return Err(DuplicateTask(task.id.clone()));
             }
         }
+        let open = open_of(&list);
+        Ok(Tasks { list, by_id, open })
     }
 }
 
@@ -102,30 +102,27 @@ impl Tasks {
     /// # Errors
     /// [`DuplicateTask`] when the id is taken.
     pub fn push(&mut self, task: Task) -> Result<(), DuplicateTask> {
-        match self.find(&task.id) {
-            Ok(_) => Err(DuplicateTask(task.id)),
-            Err(place) => {
-                self.by_id.insert(place, self.list.len());
-                if task.is_open() {
-                    self.open.push(self.list.len());
-                }
-                self.list.push(task);
-                Ok(())
-            }
+        let Entry::Vacant(free) = self.by_id.entry(HashedId::from(&task.id)) else {
+            return Err(DuplicateTask(task.id));
+        };
+        free.insert(self.list.len());
+        if task.is_open() {
+            self.open.push(self.list.len());
         }
+        self.list.push(task);
+        Ok(())
     }
-    fn find(&self, id: &TaskId) -> Result<usize, usize> {
-        let place = self.by_id.binary_search_by(|at| self.list[*at].id.cmp(id))?;
-        Ok(self.by_id[place])
+    fn find(&self, id: &TaskId) -> Option<usize> {
+        self.by_id.get(&HashedId::from(id)).copied()
     }
     /// The task of that name.
     #[must_use]
     pub fn get(&self, id: &TaskId) -> Option<&Task> {
-        self.find(id).ok().map(|at| &self.list[at])
+        self.find(id).map(|at| &self.list[at])
     }
     /// The task of that name, to be changed. Its id must stay.
     pub(crate) fn get_mut(&mut self, id: &TaskId) -> Option<Changing<'_>> {
-        self.find(id).ok().map(|at| Changing { tasks: self, at })
+        self.find(id).map(|at| Changing { tasks: self, at })
     }
     /// All tasks in plan order.
     pub fn iter(&self) -> core::slice::Iter<'_, Task> {
@@ -134,6 +131,10 @@ impl Tasks {
     /// The open tasks in plan order: neither done nor dropped.
     pub fn open(&self) -> impl ExactSizeIterator<Item = &Task> {
         self.open.iter().map(|at| &self.list[*at])
+    }
+    /// Which of the open tasks it is, counted from 0 in plan order; none when it is not one of them.
+    pub(crate) fn open_rank(&self, id: &TaskId) -> Option<usize> {
+        self.open.binary_search(&self.find(id)?).ok()
     }
     /// Changes any of the tasks, in plan order. Their ids must stay.
     pub(crate) fn change_all(&mut self, change: impl FnMut(&mut Task)) {

@@ -27,8 +27,10 @@ pub fn obstacles(state: &LoopState, policy: &Policy, seen: &Observation) -> Vec<
 
 fn all(view: &View<'_>, seen: &Observation) -> Vec<(Subject, Obstacle)> {
     let planning = planning_obstacle(view, seen).map(|o| (Subject::Planning, o));
-    let tasks = view.state.tasks.open();
-    let tasks = tasks.filter_map(|t| obstacle(view, seen, t).map(|o| (Subject::Task(t.id.clone()), o)));
+    let tasks = view.state.tasks.open().enumerate();
+    let tasks = tasks.filter_map(|(rank, t)| {
+        obstacle(view, seen, Some(rank), t).map(|o| (Subject::Task(t.id.clone()), o))
+    });
     planning.into_iter().chain(tasks).collect()
 }
 
@@ -40,13 +42,15 @@ fn planning_obstacle(view: &View<'_>, seen: &Observation) -> Option<Obstacle> {
     }
 }
 
-fn obstacle(view: &View<'_>, seen: &Observation, task: &Task) -> Option<Obstacle> {
+/// What keeps the task, which has that rank among the open ones.
+fn obstacle(view: &View<'_>, seen: &Observation, rank: Option<usize>, task: &Task) -> Option<Obstacle> {
     let goal = || view.state.is_held(&Subject::Goal).then_some(Obstacle::Hold(Subject::Goal));
     let own = Obstacle::Hold(Subject::Task(task.id.clone()));
     match &task.stage {
         Stage::Held { .. } => Some(own),
         Stage::Ready | Stage::Rework { .. } => goal()
             .or_else(|| base_check_lease(view).map(Obstacle::Preparation))
+            .or_else(|| rank.and_then(|rank| view.judged(rank)))
             .or_else(|| admission(view, seen, Op::Work, Some(task))),
         Stage::AwaitingReview { .. } => goal().or_else(|| admission(view, seen, Op::Review, Some(task))),
         // Its check starts as soon as nothing holds the goal.
@@ -133,27 +137,29 @@ fn midnight_helps(view: &View<'_>) -> bool {
 /// What moves the task that another one waits for. Dependencies are acyclic; the walk is bounded all the
 /// same. What it finds holds for every task on its way, so that a long chain is walked once.
 fn of_task(view: &View<'_>, seen: &Observation, id: &TaskId) -> Waker {
-    let mut walked: Vec<TaskId> = Vec::new();
+    let mut walked: Vec<usize> = Vec::new();
     let mut at = id.clone();
     let found = loop {
-        if let Some(known) = view.wakers.borrow().get(&at) {
-            break *known;
-        }
         let Some(task) = view.state.tasks.get(&at) else { break Waker::Person };
-        // Found again before the walk ends, it is a circle, which only a person can break.
-        view.wakers.borrow_mut().insert(at.clone(), Waker::Person);
-        walked.push(at);
+        let rank = view.state.tasks.open_rank(&at);
+        if let Some(rank) = rank {
+            if let Some(known) = view.waker(rank) {
+                break known;
+            }
+            // Found again before the walk ends, it is a circle, which only a person can break.
+            view.set_waker(rank, Waker::Person);
+            walked.push(rank);
+        }
         if let Some(dispatch) = task.dispatch() {
             break Waker::Lease(dispatch);
         }
-        match obstacle(view, seen, task) {
+        match obstacle(view, seen, rank, task) {
             Some(Obstacle::Dependency(next) | Obstacle::Overlap(next)) => at = next,
             Some(other) => break waker(view, seen, &other),
             None => break Waker::Shared,
         }
     };
-    let mut known = view.wakers.borrow_mut();
-    known.extend(walked.into_iter().map(|id| (id, found)));
+    walked.into_iter().for_each(|rank| view.set_waker(rank, found));
     found
 }
 

@@ -5,19 +5,19 @@ use devloop_core::apply::{apply, apply_line};
 use devloop_core::command::{Command, TaskEdit, Wish};
 use devloop_core::decide::{Input, decide};
 use devloop_core::event::Event;
-use devloop_core::hold::HoldKey;
+use devloop_core::hold::{HoldKey, HoldKind, Subject};
 use devloop_core::ids::{DispatchId, TaskId};
-use devloop_core::invariant;
+use devloop_core::invariant::{self, MAX_GRANTS};
 use devloop_core::observation::Observation;
 use devloop_core::plan::{PlanFault, PlannedTask, judge};
 use devloop_core::policy::{Acceptance, Backend};
 use devloop_core::reason::{Reason, Refusal};
 use devloop_core::report::{CheckOutcome, FailureClass, Outcome, Report, Usage, UsageSource};
 use devloop_core::review::Verdict;
-use devloop_core::state::{LoopState, Op};
+use devloop_core::state::{Grant, GrantScope, LoopState, Op};
 use devloop_core::task::{MAX_TEXT, Stage, Task};
 use devloop_core::tier::Risk;
-use devloop_core::units::{AwakeMs, MAX_NUMBER, Price, Tokens, UsdMicros, WallMs};
+use devloop_core::units::{AwakeMs, Day, MAX_NUMBER, Price, Tokens, UsdMicros, WallMs};
 use devloop_testkit::world::{World, digest, planned, policy, two, verdict};
 
 fn one() -> World {
@@ -36,6 +36,12 @@ fn until(world: &mut World, op: Op) -> Report {
         }
     }
     panic!("no {op:?} ever runs");
+}
+
+fn until_held(world: &mut World, kind: HoldKind) {
+    world.run();
+    let open = world.state.open_holds();
+    assert_eq!(open.iter().map(|(_, hold)| hold.kind).collect::<Vec<_>>(), [kind]);
 }
 
 fn refusal(reason: Reason) -> Refusal {
@@ -219,6 +225,38 @@ fn counters_at_their_ends_stay_there() {
         world.say(wish);
         world.tick();
     }
+}
+
+#[test]
+fn permissions_end_at_their_limit_and_those_of_another_day_are_let_go() {
+    let mut world = one();
+    world.policy.limits.cost_day = UsdMicros(1);
+    until_held(&mut world, HoldKind::ReserveExceedsCap);
+    let permit = |scope: GrantScope| Grant {
+        kind: HoldKind::DailyCostCap,
+        subject: Subject::Loop,
+        scope,
+        by: "cli".into(),
+        at: WallMs(0),
+    };
+    let goal = world.state.goal.number;
+    let today = world.state.clock.day;
+    world.state.grants = vec![permit(GrantScope::Goal(goal)); MAX_GRANTS];
+    let allow = || Wish::Answer { answer: Answer::Allow, hold: None, revision: None };
+    let offered = vec![Answer::Stop];
+    assert!(matches!(refusal(world.say(allow())), Refusal::NotOffered { offered: o, .. } if o == offered));
+    let reset = world.say(Wish::Resume { task: None, reset_cost: true });
+    assert_eq!(
+        refusal(reset).sentence(),
+        "reset_cost must be left out: this goal has 1000 permissions already."
+    );
+    // One less, and the last one fits.
+    world.state.grants[0] = permit(GrantScope::Day(Day(today.0 - 1)));
+    world.state.grants.pop();
+    assert!(matches!(world.say(allow()), Reason::Answered { answer: Answer::Allow, .. }));
+    assert_eq!(invariant::check(&world.state), Ok(()));
+    let days = world.state.grants.iter().filter(|grant| matches!(grant.scope, GrantScope::Day(_)));
+    assert_eq!(days.map(|grant| &grant.scope).collect::<Vec<_>>(), [&GrantScope::Day(today)]);
 }
 
 #[test]

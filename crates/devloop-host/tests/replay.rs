@@ -130,8 +130,9 @@ fn a_journal_that_was_sealed_anew_differs_field_by_field_from_the_state() {
     let night = night();
     let armed = folder.project(&night);
     let mut state = night.world.state.clone();
-    let entry = state.ledger.entries.values_mut().next().unwrap();
-    (entry.amount, state.next_dispatch) = (UsdMicros(1), 99);
+    let first = *state.ledger.entries.keys().next().unwrap();
+    assert!(state.ledger.entries.change(&first, |entry| entry.amount = UsdMicros(1)));
+    state.next_dispatch = 99;
     let journal = night.journal();
     let last = journal.split(|b| *b == b'\n').rfind(|line| !line.is_empty()).unwrap();
     let chain = event_line::read_head(last).unwrap().chain;

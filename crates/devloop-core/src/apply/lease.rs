@@ -144,11 +144,11 @@ pub(super) fn spending(state: &mut LoopState, event: &Event) -> Folded {
         Event::DispatchOrphaned { dispatch } => give_back(state, *dispatch, true, |c| bump(&mut c.orphans)),
         Event::AttemptReturned { dispatch } => give_back(state, *dispatch, false, |_| ()),
         Event::UsageSettled { dispatch, amount, certainty, tokens } => {
-            let Some(entry) = state.ledger.entries.get_mut(dispatch) else {
-                return misfit("no ledger entry", dispatch);
+            let settle = |entry: &mut Entry| {
+                (entry.amount, entry.certainty, entry.tokens) = (*amount, *certainty, *tokens);
             };
-            (entry.amount, entry.certainty, entry.tokens) = (*amount, *certainty, *tokens);
-            Ok(())
+            let booked = state.ledger.entries.change(dispatch, settle);
+            if booked { Ok(()) } else { misfit("no ledger entry", dispatch) }
         }
         Event::UsageUnattributed { dispatch, day, amount } => {
             let revision = state.revision;

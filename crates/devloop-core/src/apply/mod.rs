@@ -139,7 +139,10 @@ fn whole(state: &mut LoopState, event: &Event) {
             let surplus = state.answers.len().saturating_sub(MAX_ANSWERS);
             state.answers.drain(..surplus);
         }
-        Event::GrantGiven { grant } => state.grants.push(grant.clone()),
+        Event::GrantGiven { grant } => {
+            state.grants.retain(|old| !old.scope.is_over(&grant.scope));
+            state.grants.push(grant.clone());
+        }
         Event::GrantConsumed { kind, subject } => {
             state.grants.retain(|g| g.kind != *kind || g.subject != *subject);
         }
@@ -173,7 +176,7 @@ fn clock(state: &mut LoopState, event: &Event) {
 
 /// The day moved back: entries of later days belong to it, or their money would never be capped.
 fn redate(state: &mut LoopState, day: Day) {
-    state.ledger.entries.values_mut().filter(|e| e.day > day).for_each(|e| e.day = day);
+    state.ledger.entries.change_all(|entry| entry.day = entry.day.min(day));
     state.ledger.unattributed.values_mut().filter(|u| u.day > day).for_each(|u| u.day = day);
 }
 

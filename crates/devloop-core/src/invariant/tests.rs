@@ -8,7 +8,7 @@ use super::{MAX_GRANTS, Violation, check};
 use crate::finding::{Finding, Findings, MAX_FINDING_TEXT, Severity};
 use crate::hold::{Acknowledged, HoldKey, HoldKind, MAX_ITEMS, Subject};
 use crate::ids::{DispatchId, FindingId};
-use crate::ledger::{Certainty, Unattributed};
+use crate::ledger::{Certainty, Entry, Unattributed};
 use crate::question::samples::{
     held, hold, lease, oid, reviewed, route_key, state, task, task_id, who, with_hold, worked,
 };
@@ -121,11 +121,15 @@ fn a_lease_that_was_asked_to_end_may_have_lost_its_task() {
     assert_eq!(check(&state), Err(Violation::WrongLease(WORK)));
 }
 
+fn book(state: &mut LoopState, change: impl FnOnce(&mut Entry)) {
+    assert!(state.ledger.entries.change(&WORK, change), "booked");
+}
+
 #[test]
 fn money_is_booked_for_what_runs() {
     broken(&[
         (Violation::NoEntry(WORK), |s| drop(s.ledger.entries.remove(&WORK))),
-        (Violation::NoEntry(WORK), |s| s.ledger.entries.get_mut(&WORK).expect("booked").op = Op::Review),
+        (Violation::NoEntry(WORK), |s| book(s, |e| e.op = Op::Review)),
         (Violation::NoEntry(WORK), |s| work(s).route = None),
         (Violation::StrayReserve(DispatchId(0)), |s| {
             let entry = s.ledger.entries[&WORK].clone();
@@ -137,7 +141,7 @@ fn money_is_booked_for_what_runs() {
             s.ledger.entries.insert(DispatchId(9), entry);
         }),
         (Violation::Nobody(WORK), |s| work(s).who = None),
-        (Violation::DayAhead, |s| s.ledger.entries.get_mut(&WORK).expect("booked").day = Day(21)),
+        (Violation::DayAhead, |s| book(s, |e| e.day = Day(21))),
         (Violation::DayAhead, |s| {
             let usage =
                 Unattributed { dispatch: "x".into(), day: Day(21), revision: 0, amount: UsdMicros(1) };
@@ -148,7 +152,7 @@ fn money_is_booked_for_what_runs() {
         }),
     ]);
     let mut settled = good();
-    settled.ledger.entries.get_mut(&WORK).expect("booked").certainty = Certainty::Measured;
+    book(&mut settled, |e| e.certainty = Certainty::Measured);
     assert_eq!(check(&settled), Ok(()), "usage may settle before the lease ends");
 }
 
@@ -303,8 +307,8 @@ fn numbers_end_at_what_every_reader_holds_exactly() {
         ("hold.opened_at", |s, n| s.holds[0].hold.opened_at = WallMs(n)),
         ("lease.deadline", |s, n| work(s).deadline = ActiveMs(n)),
         ("lease.owner.instance", |s, n| work(s).owner.instance = n),
-        ("ledger.amount", |s, n| s.ledger.entries.get_mut(&WORK).expect("booked").amount = UsdMicros(n)),
-        ("ledger.tokens", |s, n| s.ledger.entries.get_mut(&WORK).expect("booked").tokens.output = n),
+        ("ledger.amount", |s, n| book(s, |e| e.amount = UsdMicros(n))),
+        ("ledger.tokens", |s, n| book(s, |e| e.tokens.output = n)),
     ];
     for (what, change) in set {
         let mut state = good();

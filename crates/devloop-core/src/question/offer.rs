@@ -9,6 +9,7 @@ use crate::answer::Answer;
 use crate::circuit::{Circuit, TABLE, lineage_grants};
 use crate::hold::{HoldKind, Subject};
 use crate::ids::Branch;
+use crate::invariant::MAX_GRANTS;
 use crate::render::{short, usd};
 use crate::task::{ResumeTo, Task};
 use crate::units::UsdMicros;
@@ -47,8 +48,8 @@ fn is_accepted(f: &Facts<'_>, answer: Answer) -> bool {
         Answer::Review => f.task.is_some_and(|task| {
             task.tip.is_some() && task.counters.review_cycles < f.policy.limits.review_cycles
         }),
-        Answer::Approve => f.is_reviewed() || f.waits_for_leave(),
-        Answer::Allow => more(f).is_some(),
+        Answer::Approve => has_room(f) && (f.is_reviewed() || f.waits_for_leave()),
+        Answer::Allow => has_room(f) && more(f).is_some(),
         Answer::Replan => match f.subject {
             Subject::Task(_) => f.task.is_some_and(|task| may_replan(f, task)),
             _ => true,
@@ -56,6 +57,11 @@ fn is_accepted(f: &Facts<'_>, answer: Answer) -> bool {
         // A branch that is configured as a trunk would only open the same hold again.
         Answer::Branch => Branch::parse(&goal_branch(f.state)).is_ok_and(|b| !f.policy.is_trunk(&b, None)),
     }
+}
+
+/// Whether one more permission can be kept.
+fn has_room(f: &Facts<'_>) -> bool {
+    f.state.grants.len() < MAX_GRANTS
 }
 
 /// The holds `replans` and `task_over_budget` ask for exactly one more; everywhere else the lineage must have

@@ -73,9 +73,8 @@ fn measure(scene: &mut Scene, circuit: Circuit, left: u32) -> bool {
         }
         Circuit::MaxTokensPerTask => {
             let limit = scene.policy.limits.tokens_per_task;
-            let entry = scene.state.ledger.entries.get_mut(&MEASURED).expect("the scene has it");
-            entry.tokens.input_uncached = limit - u64::from(left);
-            true
+            let tokens = limit - u64::from(left);
+            scene.state.ledger.entries.change(&MEASURED, |entry| entry.tokens.input_uncached = tokens)
         }
         Circuit::TaskCostCap
         | Circuit::SessionCostCap

@@ -284,7 +284,7 @@ fn at_the_top(mut state: LoopState) -> LoopState {
     (state.goal.number, state.goal.epoch, state.revision) = (top, top, MAX_NUMBER);
     state.next_dispatch = MAX_NUMBER;
     state.leases.values_mut().for_each(|lease| lease.epoch = top);
-    state.ledger.entries.values_mut().for_each(|entry| {
+    state.ledger.entries.change_all(|entry| {
         entry.amount = UsdMicros(MAX_NUMBER);
         entry.tokens.output = MAX_NUMBER;
     });

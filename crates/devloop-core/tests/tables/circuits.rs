@@ -42,7 +42,7 @@ fn scene(op: Op) -> Scene {
     until(&mut world, Op::Review);
     world.queue.clear();
     world.state.leases.clear();
-    world.state.ledger.entries.values_mut().for_each(|e| e.certainty = Certainty::Measured);
+    world.state.ledger.entries.change_all(|e| e.certainty = Certainty::Measured);
     let head = task(&world.state).tip.clone().expect("a commit");
     change(&mut world.state, "a", |task| {
         task.counters = Default::default();
@@ -56,9 +56,7 @@ fn scene(op: Op) -> Scene {
 
 /// Money that is spent, so that exactly `left` remains of the cap.
 fn spend(state: &mut LoopState, amount: u64) {
-    for entry in state.ledger.entries.values_mut() {
-        entry.amount = UsdMicros(0);
-    }
+    state.ledger.entries.change_all(|entry| entry.amount = UsdMicros(0));
     if let Some((dispatch, entry)) = state.ledger.entries.iter().next().map(|(d, e)| (*d, e.clone())) {
         let lineage = TaskId::parse("a").ok();
         state.ledger.entries.insert(dispatch, Entry { amount: UsdMicros(amount), lineage, ..entry });
@@ -94,9 +92,10 @@ fn set(circuit: Circuit, used: u32, state: &mut LoopState, policy: &mut Policy) 
         Circuit::MaxTokensPerTask => {
             limits.tokens_per_task = 3;
             spend(state, 0);
-            if let Some(entry) = state.ledger.entries.values_mut().next() {
-                entry.tokens.output = u64::from(used);
-            }
+            let first = state.ledger.entries.keys().next().copied();
+            first.map(|dispatch| {
+                state.ledger.entries.change(&dispatch, |entry| entry.tokens.output = u64::from(used))
+            });
         }
         // A dispatch sets 0.10 aside: it fits once more below the limit.
         Circuit::TaskCostCap => {
