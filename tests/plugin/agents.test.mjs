@@ -169,8 +169,11 @@ test('pause --now ends the agent and its shell, keeps its work, and a resume goe
   await type('/devloop pause --now')
   await night.sees('nothing runs', (view) => view.phase === 'paused' && view.running?.length === 0)
   assert.deepEqual(shells(), [])
-  const refs = (await night.git('for-each-ref', '--format=%(refname)', 'refs/devloop')).stdout
-  assert.match(refs, /refs\/devloop\//, 'what the agent wrote is saved')
+  // Its folder is put away after its lease has ended.
+  await until('what the agent wrote is saved', async () => {
+    const refs = (await night.git('for-each-ref', '--format=%(refname)', 'refs/devloop')).stdout
+    return { ok: /refs\/devloop\//.test(refs), value: refs }
+  })
   sleep = false
   await type('/devloop resume')
   await night.complete()
