@@ -209,5 +209,6 @@ fn listen(sender: Sender<Wake>) -> Result<(), HostError> {
 
 /// Whether nothing will happen without a person, another program or the operator.
 fn is_idle(report: &TickReport, busy: bool) -> bool {
-    !busy && !report.changed && !matches!(report.reason, "wait_lease" | "wait_time")
+    let waits = report.waits_for_slot || matches!(report.reason, "wait_lease" | "wait_time");
+    !busy && !report.changed && !waits
 }

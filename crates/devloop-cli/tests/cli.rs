@@ -32,5 +32,7 @@ mod running;
 mod states;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/two_projects.rs"]
+mod two_projects;
 #[path = "cli/version1.rs"]
 mod version1;

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod doctor;
 pub mod effects;
 pub mod error;
+mod fair;
 pub mod files;
 pub mod git;
 pub mod left;

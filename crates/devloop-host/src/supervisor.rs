@@ -13,13 +13,11 @@ use devloop_core::effect::Effect;
 use devloop_core::event::Event;
 use devloop_core::ids::{Branch, DispatchId, TaskId};
 use devloop_core::observation::{MAX_REPORTS, Observation, Others, ProcessTree};
-use devloop_core::obstacle::Obstacle;
 use devloop_core::policy::Backend;
 use devloop_core::reason::Reason;
 use devloop_core::report::Report;
 use devloop_core::state::{Lease, LoopState, Op};
 use devloop_core::units::WallMs;
-use devloop_core::wait::obstacles;
 use devloop_wire::config_doc::Config;
 use serde::Serialize;
 
@@ -87,6 +85,8 @@ pub struct TickReport {
     pub sentence: String,
     /// When to look again at the latest, in milliseconds since 1970.
     pub until: Option<WallMs>,
+    /// Whether it waits for a worker slot that another project of the user holds, which goes by itself.
+    pub waits_for_slot: bool,
     /// New questions and remarks for the operator.
     pub notices: Vec<String>,
 }
@@ -114,6 +114,8 @@ pub struct Supervisor {
     history: Vec<Forecast>,
     /// The ledger misses what an earlier beat recorded.
     ledger_behind: bool,
+    /// It would take more slots than the other projects leave it.
+    waits_for_slot: bool,
     _watch: Watch,
 }
 
@@ -175,7 +177,6 @@ impl Supervisor {
             Worktrees::new(&repo).exclude_devloop()?;
         }
         let watch = Watch::start(&armed, options.wake);
-        let (seen, last) = (None, None);
         // A ledger that cannot be read is named where it is needed; here nothing is known then.
         let ledger = Ledger::look(owner.locks().user(), &disk);
         let history = ledger.map(|ledger| cost::history(armed.root(), &session.state(), &ledger));
@@ -189,13 +190,14 @@ impl Supervisor {
             performer,
             told,
             config,
-            seen,
-            last,
+            seen: None,
+            last: None,
             merged,
             pending: Vec::new(),
             lost: Lost::default(),
             history: history.unwrap_or_default(),
             ledger_behind: false,
+            waits_for_slot: false,
             _watch: watch,
         })
     }
@@ -234,11 +236,9 @@ impl Supervisor {
         let spends = acts(&self.config);
         let guard = spends.then(|| lock.ledger(Wait::up_to_ms(LOCK_WAIT_MS))).transpose()?;
         let mut ledger = guard.as_ref().map(|guard| Ledger::read(guard, &self.disk)).transpose()?;
-        let others = ledger.as_ref().map(|ledger| shared::others(ledger, &self.armed, self.days()));
-        let others = others.unwrap_or_default();
         // Before the look: what ends in between is in the inbox by then.
         let flying = self.performer.in_flight();
-        let mut seen = self.observer().observe(&self.session.state(), others)?;
+        let mut seen = self.observer().observe(&self.session.state(), Others::default())?;
         self.told.complete(&mut seen.reports);
         let state = self.session.state();
         let me = observe::owner(self.owner.locks().me());
@@ -253,6 +253,14 @@ impl Supervisor {
         seen.reports.extend(self.lost.reports(&state, &me, &seen.reports, known));
         // The rest stays where it is until the next look.
         seen.reports.truncate(MAX_REPORTS);
+        if let Some(ledger) = &ledger {
+            let looker = shared::Looker {
+                all: self.session.policy().limits.parallel_process,
+                kept: shared::kept(&state, &seen.reports, &seen.orphans),
+                now_ms: seen.stamp.wall.0,
+            };
+            seen.others = shared::others(ledger, &self.armed, self.days(), looker);
+        }
         let by = format!("loop/{}", self.owner.locks().me().instance);
         let input = Input::Observation(seen.clone());
         let decided = self.session.run(&lock, &input, &by)?;
@@ -273,23 +281,27 @@ impl Supervisor {
             }
         }
         if let (Some(ledger), Some(guard)) = (&mut ledger, &guard) {
-            self.say_waiting(ledger, guard, &seen);
+            self.waits_for_slot = self.claim(ledger, guard, &seen, &decided.decisions);
         }
         self.seen = Some(seen);
         Ok(decided.decisions)
     }
 
-    /// Tells the other projects whether this one waits for one of their slots. A ledger that cannot be
-    /// written keeps nobody from working; it is told at the next beat.
-    fn say_waiting(&self, ledger: &mut Ledger, guard: &LedgerGuard<'_>, seen: &Observation) {
-        let state = self.session.state();
-        let waits = || {
-            let found = obstacles(&state, self.session.policy(), seen);
-            found.iter().any(|(_, obstacle)| *obstacle == Obstacle::SharedSlot)
-        };
-        let waits = seen.others.slots > 0 && state.slots_used() == 0 && waits();
+    /// Tells the other projects how many more slots this one would take; whether it would take any. A ledger
+    /// that cannot be written keeps nobody from working; it is told at the next beat.
+    fn claim(
+        &self,
+        ledger: &mut Ledger,
+        guard: &LedgerGuard<'_>,
+        seen: &Observation,
+        decisions: &[Decision],
+    ) -> bool {
+        let takes = |event: &Event| matches!(event, Event::LeaseTaken { lease, .. } if lease.op.is_model());
+        let took = decisions.iter().flat_map(|decision| &decision.events).any(takes);
+        let wants = shared::wanted(&self.session.state(), self.session.policy(), seen);
         let me = self.owner.locks().me();
-        drop(shared::say_waiting(ledger, guard, &self.armed, me, state.clock.day.0, waits));
+        drop(shared::claim(ledger, guard, &self.armed, me, seen, (wants, took)));
+        wants > 0
     }
 
     /// The day that money is booked on, and the one that the clock shows: a new project has booked nothing
@@ -332,6 +344,7 @@ impl Supervisor {
             reason: last.key(),
             sentence: last.sentence(),
             until,
+            waits_for_slot: self.waits_for_slot,
             notices: [self.session.take_notes(), self.performer.left().take_remarks()].concat(),
         }
     }

@@ -1,5 +1,5 @@
-//! Two projects of one user: together they never use more slots than there are, and neither keeps the other
-//! from working.
+//! Projects of one user: together they never use more slots than there are, none keeps another from working,
+//! and those that want more have even shares.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,10 @@ const SLOTS: usize = 2;
 
 /// A project with so many tasks of their own folders, whose workers take a moment.
 fn project(tasks: usize) -> tempfile::TempDir {
+    project_on(tasks, SLOTS)
+}
+
+fn project_on(tasks: usize, slots: usize) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("root");
     demo::sample_repo(root.path()).expect("sample");
     let names: Vec<String> = (0..tasks).map(|at| format!("t{at}")).collect();
@@ -34,7 +38,7 @@ fn project(tasks: usize) -> tempfile::TempDir {
     rules.push(json!({ "role": "review", "result": { "review": "pass" }, "usage": { "costUsd": 0.01 } }));
     let config = json!({
         "agentBackend": "scripted", "scripted": { "script": ".devloop/demo.json", "reserveUsd": 0.02 },
-        "budget": { "maxParallelWorkers": SLOTS, "maxParallelPerProject": SLOTS },
+        "budget": { "maxParallelWorkers": slots, "maxParallelPerProject": slots },
     });
     let write = |name: &str, value: &Value| {
         std::fs::write(root.path().join(".devloop").join(name), value.to_string()).expect(name);
@@ -117,4 +121,40 @@ fn a_project_leaves_the_next_slot_to_one_that_has_none() {
         user.rest();
     }
     panic!("the goals are not reached: {:?} {:?}", first.view(), second.view());
+}
+
+#[test]
+fn three_projects_that_want_more_have_even_shares() {
+    const ALL: usize = 3;
+    let user = User::new();
+    let roots: Vec<_> = (0..ALL).map(|_| project_on(6, ALL)).collect();
+    let mut loops: Vec<Supervisor> = roots.iter().map(|root| user.open(root.path())).collect();
+    let running = |supervisor: &Supervisor| -> Vec<String> {
+        supervisor.view().running.iter().map(|run| run.dispatch.clone()).collect()
+    };
+    // What ran when the last of them began to want more: nothing is taken from anybody.
+    let mut old: Option<Vec<Vec<String>>> = None;
+    let mut even = 0;
+    for _ in 0..2_000 {
+        let reports: Vec<_> = loops.iter_mut().map(|one| one.tick().expect("tick")).collect();
+        let held: Vec<usize> = loops.iter().map(models).collect();
+        assert!(held.iter().sum::<usize>() <= ALL, "{held:?}");
+        if reports.iter().all(|report| report.reason == "still_complete") {
+            assert!(even >= 5, "even shares were seen {even} times only");
+            return loops.into_iter().for_each(|one| one.close().expect("close"));
+        }
+        let ready = |one: &Supervisor| one.view().tasks.iter().filter(|task| task.stage == "ready").count();
+        if loops.iter().all(|one| ready(one) > 0) {
+            let now: Vec<Vec<String>> = loops.iter().map(running).collect();
+            let then = old.get_or_insert_with(|| now.clone());
+            let over = then.iter().zip(&now).all(|(then, now)| then.iter().all(|run| !now.contains(run)));
+            if over {
+                let (most, least) = (held.iter().max().expect("three"), held.iter().min().expect("three"));
+                assert!(most - least <= 1, "{held:?}");
+                even += 1;
+            }
+        }
+        user.rest();
+    }
+    panic!("the goals are not reached");
 }

@@ -1,6 +1,8 @@
 //! The run record of a dispatch, `.devloop/runs/<dispatch>.json`: written before anything of it runs, so that
 //! a later owner can prove its processes dead. It proves nothing itself; `process::tree` does.
 
+use std::path::Path;
+
 use devloop_core::ids::{DispatchId, Oid, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -157,11 +159,20 @@ pub fn parse(bytes: &[u8]) -> Result<RunRecord, HostError> {
 /// The value of the marker variable of every process of a dispatch. It follows from project and dispatch, so
 /// that they are found even when their record is lost; a dispatch id is never used again.
 pub fn marker(armed: &Armed, dispatch: DispatchId) -> String {
-    format!("{}{dispatch}", marker_of_project(armed))
+    marker_at(armed.root(), dispatch)
+}
+
+/// The same for the project with this canonical root, whoever's loop runs it.
+pub fn marker_at(root: &Path, dispatch: DispatchId) -> String {
+    format!("{}{dispatch}", marker_start(root))
 }
 
 /// What the markers of all dispatches of a project start with.
 pub fn marker_of_project(armed: &Armed) -> String {
-    let root = devloop_wire::digest_bytes(armed.root().to_string_lossy().as_bytes());
+    marker_start(armed.root())
+}
+
+fn marker_start(root: &Path) -> String {
+    let root = devloop_wire::digest_bytes(root.to_string_lossy().as_bytes());
     format!("{}-", &root.as_str()[..16])
 }

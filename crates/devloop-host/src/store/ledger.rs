@@ -53,9 +53,9 @@ pub struct Entry {
     pub day: u64,
     /// True while the dispatch holds one of the slots shared by all projects.
     pub slot: bool,
-    /// True while its project has no worker and waits for such a slot.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub waiting: bool,
+    /// What its project waits for, on the one line of a project that no dispatch has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// Who reserved; tells whether a slot is held by a living process.
     pub owner: Option<Identity>,
     /// The route of the dispatch; none in lines of a DevLoop that did not write it.
@@ -69,19 +69,34 @@ pub struct Entry {
     pub other: Map<String, Value>,
 }
 
-/// The sums of the other projects, or of all of them.
+/// Slots that a project would take if it got them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub struct Claim {
+    /// How many more.
+    pub slots: u32,
+    /// Since when it waits for the next one, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// When its loop last said so, in milliseconds since 1970.
+    pub said_ms: u64,
+}
+
+/// The slots of one project.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Those it holds.
+    pub slots: u32,
+    /// Those it waits for.
+    pub claim: Option<Claim>,
+}
+
+/// The money of the other projects, or of all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Measured, priced and assumed money of the day, in millionths of a US dollar; saturates at 2^53 - 1.
     pub spent_usd_micros: u64,
     /// Reserved money of the day; saturates like it.
     pub reserved_usd_micros: u64,
-    /// Slots held by living owners, or by owners of whom nothing can be told.
-    pub slots: u64,
-    /// Projects that wait for a slot and whose loop lives.
-    pub waiting: u64,
-    /// Slots whose owner is proven dead; their project settles them when it starts again.
-    pub dead_slots: u64,
 }
 
 /// The ledger as read under LEDGER.
@@ -123,30 +138,38 @@ impl Ledger {
         self.entries.values()
     }
 
-    /// Sums of one UTC day over all projects but `except`. Slots count whatever their day.
+    /// Sums of one UTC day over all projects but `except`.
     pub fn sums(&self, day: u64, except: Option<&str>) -> Sums {
         let mut sums = Sums::default();
-        for entry in self.entries.values().filter(|e| Some(e.project.as_str()) != except) {
-            if entry.day == day {
-                match entry.certainty {
-                    Certainty::Reserved => add(&mut sums.reserved_usd_micros, entry.usd_micros),
-                    Certainty::Assumed | Certainty::Priced | Certainty::Measured => {
-                        add(&mut sums.spent_usd_micros, entry.usd_micros);
-                    }
-                    Certainty::Void => {}
+        let others = self.entries.values().filter(|e| Some(e.project.as_str()) != except);
+        for entry in others.filter(|e| e.day == day) {
+            match entry.certainty {
+                Certainty::Reserved => add(&mut sums.reserved_usd_micros, entry.usd_micros),
+                Certainty::Assumed | Certainty::Priced | Certainty::Measured => {
+                    add(&mut sums.spent_usd_micros, entry.usd_micros);
                 }
-            }
-            let alive = || entry.owner.as_ref().and_then(Identity::is_alive);
-            // Nobody leaves a slot to a loop that may be gone.
-            if entry.waiting && alive() == Some(true) {
-                sums.waiting += 1;
-            }
-            if entry.slot && entry.certainty != Certainty::Void {
-                let dead = alive() == Some(false);
-                *(if dead { &mut sums.dead_slots } else { &mut sums.slots }) += 1;
+                Certainty::Void => {}
             }
         }
         sums
+    }
+
+    /// The slots of every project that holds or wants one, whatever their day. A slot counts while its owner
+    /// lives, nothing can be told of it, or `runs` says that the dispatch outlives it; nobody waits for a
+    /// loop that may be gone.
+    pub fn shares(&self, runs: impl Fn(&Entry) -> bool) -> BTreeMap<String, Share> {
+        let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+        let asks = |entry: &&Entry| entry.claim.is_some() || entry.slot && entry.certainty != Certainty::Void;
+        for entry in self.entries.values().filter(asks) {
+            let alive = entry.owner.as_ref().and_then(Identity::is_alive);
+            let share = shares.entry(entry.project.clone()).or_default();
+            if entry.claim.is_some() {
+                share.claim = entry.claim.filter(|_| alive == Some(true));
+            } else if alive != Some(false) || runs(entry) {
+                share.slots = share.slots.saturating_add(1);
+            }
+        }
+        shares
     }
 
     /// Appends the entries that say more than what is there, with one fsync; their number. Doing it again
@@ -285,13 +308,13 @@ fn is_news(there: Option<&Entry>, entry: &Entry) -> bool {
     // The day may move (a clock that was wrong) and a slot may be given back at the same certainty.
     entry.certainty > there.certainty
         || entry.certainty == there.certainty
-            && (entry.usd_micros, entry.day, entry.slot, entry.waiting)
-                != (there.usd_micros, there.day, there.slot, there.waiting)
+            && (entry.usd_micros, entry.day, entry.slot, entry.claim)
+                != (there.usd_micros, there.day, there.slot, there.claim)
 }
 
 fn is_wanted(entry: &Entry, today: u64) -> bool {
     entry.slot
-        || entry.waiting
+        || entry.claim.is_some()
         || entry.certainty == Certainty::Reserved
         || entry.day.saturating_add(KEEP_DAYS) >= today
 }

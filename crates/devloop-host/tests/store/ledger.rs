@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use devloop_host::store::ledger::{Certainty, Entry, Ledger, Sums};
+use devloop_host::store::ledger::{Certainty, Claim, Entry, Ledger, Share, Sums};
 use devloop_host::store::*;
 
 use super::support::{EIO, Faults, Project};
@@ -15,7 +15,7 @@ fn entry(project: &str, dispatch: &str, certainty: Certainty, usd_micros: u64) -
         usd_micros,
         day: 20_000,
         slot: certainty == Certainty::Reserved,
-        waiting: false,
+        claim: None,
         owner: Some(Identity::new_instance()),
         route: None,
         op: None,
@@ -36,11 +36,10 @@ fn with_ledger<T>(
 }
 
 #[test]
-fn others_spend_reserved_and_slots_of_the_day() {
+fn others_spend_and_reserve_by_the_day() {
     let project = Project::new();
     let disk = Disk::default();
-    let mut dead = entry("/b", "d3", Certainty::Reserved, 40);
-    dead.owner = dead.owner.map(|owner| Identity { boot: "an earlier boot".into(), ..owner });
+    let dead = entry("/b", "d3", Certainty::Reserved, 40);
     let yesterday = Entry { day: 19_999, ..entry("/b", "d4", Certainty::Measured, 1000) };
     let entries = [
         entry("/a", "d1", Certainty::Measured, 1),
@@ -52,13 +51,51 @@ fn others_spend_reserved_and_slots_of_the_day() {
     ];
     with_ledger(&project, &disk, |guard, ledger| assert_eq!(ledger.record(guard, &entries).unwrap(), 6));
     with_ledger(&project, &disk, |_, ledger| {
-        let told = entries[0].owner.as_ref().unwrap().is_alive().is_some();
-        let (slots, dead_slots) = if told { (1, 1) } else { (2, 0) };
-        let expect = Sums { spent_usd_micros: 30, reserved_usd_micros: 140, slots, dead_slots, waiting: 0 };
+        let expect = Sums { spent_usd_micros: 30, reserved_usd_micros: 140 };
         assert_eq!(ledger.sums(20_000, Some("/a")), expect);
         assert_eq!(ledger.sums(20_000, None).spent_usd_micros, 31);
         assert_eq!(ledger.sums(19_999, Some("/a")).spent_usd_micros, 1000);
-        assert_eq!(ledger.sums(20_000, Some("/a")).slots + ledger.sums(20_000, Some("/a")).dead_slots, 2);
+    });
+}
+
+#[test]
+fn slots_count_while_somebody_holds_them_and_claims_while_their_loop_lives() {
+    let project = Project::new();
+    let disk = Disk::default();
+    let me = Identity::new_instance();
+    if me.is_alive().is_none() {
+        return;
+    }
+    let gone = |entry: Entry| {
+        let owner = entry.owner.map(|owner| Identity { boot: "an earlier boot".into(), ..owner });
+        Entry { owner, ..entry }
+    };
+    let said = Claim { slots: 2, since_ms: 5, said_ms: 6 };
+    let waits = |project: &str| Entry { claim: Some(said), ..entry(project, "slot", Certainty::Void, 0) };
+    let entries = [
+        entry("/a", "d1", Certainty::Measured, 1),
+        entry("/b", "d1", Certainty::Reserved, 10),
+        Entry { day: 19_000, ..entry("/b", "d2", Certainty::Reserved, 10) },
+        gone(entry("/b", "d3", Certainty::Reserved, 10)),
+        waits("/b"),
+        gone(entry("/c", "d1", Certainty::Reserved, 100)),
+        gone(waits("/c")),
+        Entry { slot: true, ..entry("/d", "d1", Certainty::Void, 0) },
+    ];
+    with_ledger(&project, &disk, |guard, ledger| assert_eq!(ledger.record(guard, &entries).unwrap(), 8));
+    with_ledger(&project, &disk, |_, ledger| {
+        let share = |slots, claim| Share { slots, claim };
+        let named = |rows: &[(&str, Share)]| {
+            rows.iter()
+                .map(|(path, share)| ((*path).to_owned(), *share))
+                .collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let dead = named(&[("/b", share(2, Some(said))), ("/c", share(0, None))]);
+        assert_eq!(ledger.shares(|_| false), dead);
+        // What a dead loop started may work on.
+        let all = named(&[("/b", share(3, Some(said))), ("/c", share(1, None))]);
+        assert_eq!(ledger.shares(|_| true), all);
+        assert_eq!(ledger.shares(|entry| entry.dispatch == "d3")["/b"].slots, 3);
     });
 }
 
@@ -97,7 +134,9 @@ fn completing_from_the_journal_is_idempotent_and_voids_what_was_never_committed(
     with_ledger(&project, &disk, |guard, ledger| {
         assert_eq!(ledger.complete(guard, "/a", &journal).unwrap(), 0);
         let sums = ledger.sums(20_000, None);
-        assert_eq!((sums.spent_usd_micros, sums.reserved_usd_micros, sums.slots), (7, 69, 2));
+        assert_eq!((sums.spent_usd_micros, sums.reserved_usd_micros), (7, 69));
+        let slots = ledger.shares(|_| false).values().map(|share| share.slots).sum::<u32>();
+        assert_eq!(slots, 2, "the void one gave its slot back");
     });
 }
 
