@@ -110,6 +110,33 @@ test('one supervisor per project: the second is told who holds it, and gets it a
   await second.close()
 })
 
+test('a state that is not believed is shown as that, is kept, and comes back mended', async () => {
+  const file = join(root, '.devloop', 'STATE.json')
+  const good = readFileSync(file, 'utf8')
+  const bad = good.replace('"number":1', '"number":7')
+  assert.notEqual(bad, good)
+  for (const [text, reason] of [
+    [bad, 'invalid_state'],
+    [good.replace('"version":2', '"version":99'), 'newer_state'],
+  ]) {
+    writeFileSync(file, text)
+    const seen = () => snapshot(join(root, '.devloop'), (path) => ['OWNER', 'LOCK'].includes(path))
+    const before = seen()
+    const supervisor = supervise()
+    await assert.rejects(supervisor.tick(), /STATE\.json/)
+    const view = JSON.parse(supervisor.view())
+    assert.deepEqual([view.phase, view.reason], ['untrusted', reason])
+    assert.match(view.sentence, /STATE\.json/)
+    assert.ok(view.question.endsWith('?') && view.passes_by_itself === false)
+    assert.ok(view.by_hand.length > 1 && view.by_hand[0].endsWith(`doctor ${root}`), view.by_hand.join('\n'))
+    assert.deepEqual(seen(), before)
+    writeFileSync(file, good)
+    assert.equal(typeof JSON.parse(await supervisor.tick()).revision, 'number')
+    assert.equal(JSON.parse(supervisor.view()).phase, 'active')
+    await supervisor.close()
+  }
+})
+
 test('a finished dispatch wakes the loop before the next beat', async () => {
   const script = join(root, '.devloop', 'night.json')
   const plan = { role: 'plan', result: { end: 'none' }, delayMs: 50 }

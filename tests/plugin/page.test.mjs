@@ -50,6 +50,20 @@ const project = {
   },
 }
 const idle = { ...project, id: '012345abcdef', name: 'idle', view: null, error: 'held by another process' }
+const lost = {
+  ...project,
+  id: '00000000dead',
+  name: 'lost',
+  error: 'STATE.json is torn\n/usr/bin/devloop doctor /p',
+  view: {
+    phase: 'untrusted',
+    sentence: 'STATE.json is torn',
+    reason: 'invalid_state',
+    question: 'Which part is right?',
+    passes_by_itself: false,
+    by_hand: ['See every file: /usr/bin/devloop doctor /p', EVIL],
+  },
+}
 const loops = {
   view: () => ({
     engine: { ok: true, detail: 'x' },
@@ -57,7 +71,7 @@ const loops = {
     reports: ['config.rooot: unknown key'],
     beats: 3,
     registryError: null,
-    projects: [project, idle],
+    projects: [project, idle, lost],
   }),
 }
 let server
@@ -126,6 +140,10 @@ test('projects, tasks, money and the pasteable answer are shown as text, in both
     'Look at the branch.',
     'task/parser:max_task_attempts',
     'parser: f1 src/a.rs:3: no test',
+    'Which part is right?',
+    'invalid_state',
+    'See every file: /usr/bin/devloop doctor /p',
+    'not trusted',
   ]) {
     assert.ok(seen.includes(text), `${text}\nis not in\n${seen}`)
   }

@@ -435,6 +435,11 @@ test('the state in words names each question with what to type', () => {
     'p (/p)\nOne question.\na: held, you\nIt died thrice.\n' +
       '  /devloop answer retry --fresh --hold task/a:orphans  (work again)',
   )
+  const lost = { reason: 'invalid_state', question: 'Which is right?', by_hand: ['look: devloop doctor /p'] }
+  assert.equal(
+    statusText({ ...shown, error: 'it is torn', view: { sentence: 'it is torn', ...lost } }),
+    'p (/p)\nit is torn\ninvalid_state: Which is right?\n  by hand: look: devloop doctor /p',
+  )
   assert.equal(statusText({ ...shown, error: 'held elsewhere', view: null }), 'p (/p)\nheld elsewhere')
 })
 

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-use devloop_core::untrusted::Untrusted;
+use devloop_host::distrust;
 use devloop_host::error::HostError;
 use devloop_host::view::{program, quote};
 use serde_json::{Value, json};
@@ -125,8 +125,8 @@ pub fn sentence(error: &HostError) -> String {
 
 /// Why a verb could not be done, with the next command.
 pub fn failure(error: &HostError, as_json: bool) {
-    let by_hand = by_hand(error);
-    let reason = error.untrusted();
+    let distrust = distrust::of(error);
+    let by_hand = distrust.as_ref().map(|told| told.by_hand.clone()).unwrap_or_default();
     if as_json {
         let next: Vec<String> = error.hints().iter().map(|hint| command(hint)).collect();
         json(&json!({ "error": {
@@ -135,15 +135,15 @@ pub fn failure(error: &HostError, as_json: bool) {
             "path": error.path().map(|path| path.to_string_lossy()),
             "field": error.field(),
             "next": next,
-            "reason": reason.map(Untrusted::key),
-            "question": reason.map(Untrusted::question),
+            "reason": distrust.as_ref().map(|told| told.reason),
+            "question": distrust.as_ref().map(|told| told.question),
             "by_hand": by_hand,
         }}));
         return;
     }
     note(format_args!("devloop: {}", sentence(error)));
-    if let Some(reason) = reason {
-        note(format_args!("  {}: {}", reason.key(), reason.question()));
+    if let Some(told) = distrust {
+        note(format_args!("  {}: {}", told.reason, told.question));
     }
     for step in &by_hand {
         note(format_args!("  by hand: {step}"));
@@ -151,20 +151,6 @@ pub fn failure(error: &HostError, as_json: bool) {
     for hint in error.hints() {
         note(format_args!("  try: {}", command(hint)));
     }
-}
-
-/// What can be done where the state of a project cannot be read back.
-fn by_hand(error: &HostError) -> Vec<String> {
-    let (Some(reason), Some(path)) = (error.untrusted(), error.path()) else { return Vec::new() };
-    let folder = path.ancestors().find(|at| at.ends_with(".devloop")).and_then(std::path::Path::parent);
-    let quoted = |path: &std::path::Path| quote(&[path.to_string_lossy().into_owned()]);
-    let steps = folder.map(|root| reason.by_hand(&quoted(root), &quoted(path)));
-    let own = quote(&program());
-    let ours = |step: String| {
-        let step = step.replace(": devloop doctor ", &format!(": {own} doctor "));
-        step.replace(": devloop replay ", &format!(": {own} replay "))
-    };
-    steps.unwrap_or_default().into_iter().map(ours).collect()
 }
 
 /// Rows with aligned columns, two blanks between them, no trailing blanks.

@@ -4,6 +4,7 @@ pub mod backend;
 pub mod clock;
 pub mod command;
 pub mod cost;
+pub mod distrust;
 pub mod doctor;
 pub mod effects;
 pub mod error;

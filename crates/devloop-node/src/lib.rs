@@ -9,6 +9,7 @@ mod limits;
 mod replay;
 
 use devloop_host::backend::AgentPort;
+use devloop_host::distrust;
 use devloop_host::error::HostError;
 use devloop_host::store::{StoreError, layout};
 use devloop_host::supervisor::{Options, Supervisor as Engine};
@@ -94,7 +95,7 @@ impl Shared {
                 wake: Arc::new(wake),
                 agents: Some(Arc::clone(&self.agents)),
             });
-            *slot = Slot::Open(Box::new(opened.map_err(told)?));
+            *slot = Slot::Open(Box::new(opened.map_err(|error| self.refused(&error))?));
         }
         match slot {
             Slot::Open(engine) => Ok(Some(engine)),
@@ -113,9 +114,9 @@ impl Shared {
             Ok(self.open(&mut slot).and_then(|engine| match engine {
                 None => Ok(None),
                 Some(engine) => {
-                    let answer = call(engine).map_err(told);
+                    let answer = call(engine);
                     locked(&self.view).clone_from(&as_json(&engine.view())?);
-                    as_json(&answer?).map(Some)
+                    as_json(&answer.map_err(|error| self.refused(&error))?).map(Some)
                 }
             }))
         });
@@ -125,16 +126,25 @@ impl Shared {
         })
     }
 
+    /// What is told of an error. A state that is not believed is shown as that, and not as it was before.
+    fn refused(&self, error: &HostError) -> String {
+        let distrust = distrust::of(error).and_then(|told| as_json(&told).ok());
+        if let Some(distrust) = distrust {
+            *locked(&self.view) = distrust;
+        }
+        told(error)
+    }
+
     fn close(&self) -> Outcome<String> {
         match std::mem::replace(&mut *locked(&self.slot), Slot::Closed) {
-            Slot::Open(engine) => engine.close().map_err(told).and_then(|()| as_json(&())),
+            Slot::Open(engine) => engine.close().map_err(|error| told(&error)).and_then(|()| as_json(&())),
             Slot::Idle | Slot::Closed => as_json(&()),
         }
     }
 }
 
 /// An error as one text: the sentence, then the commands that help.
-fn told(error: HostError) -> String {
+fn told(error: &HostError) -> String {
     let hints = error.hints().iter().map(|argv| view::quote(argv));
     std::iter::once(error.to_string()).chain(hints).collect::<Vec<_>>().join("\n")
 }

@@ -65,6 +65,21 @@ function question(asked) {
   )
 }
 
+/** Why the recorded state is not believed, and what can be done about it. */
+function distrust({ phase, reason, question, by_hand, passes_by_itself }) {
+  if (phase !== 'untrusted') return null
+  const passes = passes_by_itself ? 'It may pass by itself: the loop looks again at every beat.' : null
+  return el(
+    'section',
+    { class: 'question' },
+    el('p', null, el('strong', null, question)),
+    el('p', { class: 'quiet' }, reason),
+    passes ? el('p', { class: 'quiet' }, passes) : null,
+    el('p', { class: 'quiet' }, 'Nothing is decided and nothing is written until then. By hand:'),
+    list(by_hand),
+  )
+}
+
 const SPEND = ['measured', 'priced', 'assumed', 'reserved']
 
 function money(view) {
@@ -103,6 +118,7 @@ function running(view) {
 /** The one word of a project and its colour. */
 const COLOURS = { active: 'busy', complete: 'good', halted: 'need', paused: 'need' }
 function state({ error, view }) {
+  if (view?.phase === 'untrusted') return ['not trusted', 'bad']
   if (error) return ['error', 'bad']
   if (!view) return ['starting', 'quiet']
   if (view.questions?.some((asked) => !asked.acknowledged)) return ['needs you', 'need']
@@ -119,7 +135,8 @@ function card(project) {
     el('header', null, el('h2', null, project.name), el('span', { class: `pill ${colour}` }, word)),
     el('p', { class: 'root' }, project.root),
     project.error ? el('p', { class: 'bad' }, project.error) : null,
-    view.sentence ? el('p', null, view.sentence) : null,
+    view.sentence && view.sentence !== project.error ? el('p', null, view.sentence) : null,
+    distrust(view),
     open.length ? el('h3', null, open.length === 1 ? 'One question' : `${open.length} questions`) : null,
     open.map(question),
     running(view),

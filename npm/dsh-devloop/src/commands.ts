@@ -55,8 +55,10 @@ export function statusText({ name, root, error, view }: ProjectView): string {
     text,
     ...answers.map((offer) => `  /devloop answer ${offer.answer} --hold ${key}  (${offer.text})`),
   ])
+  const distrust = view?.question ? [`${view.reason}: ${view.question}`] : []
+  const byHand = (view?.by_hand ?? []).map((step) => `  by hand: ${step}`)
   const sentence = view?.sentence ?? 'not looked at yet'
-  return [`${name} (${root})`, error ?? sentence, ...tasks, ...questions].join('\n')
+  return [`${name} (${root})`, error ?? sentence, ...distrust, ...byHand, ...tasks, ...questions].join('\n')
 }
 
 async function handle(loops: Loops, call: CommandCall): Promise<CommandAnswer> {

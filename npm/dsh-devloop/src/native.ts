@@ -38,6 +38,10 @@ export interface EngineView {
   sentence: string
   tasks?: { id: string; stage: string; waits_for: string | null }[]
   questions?: { key: string; text: string; answers: { answer: string; text: string }[] }[]
+  /** Instead of all that where the recorded state is not believed: why, what is asked, what can be done. */
+  reason?: string
+  question?: string
+  by_hand?: string[]
 }
 
 /** What came of a command, and what the loop does next. */
