@@ -317,6 +317,23 @@ fn a_circle_is_refused_at_plan_time_and_named() {
     assert_eq!(fault, PlanFault::Cycle(names));
 }
 
+/// Found by fuzzing: the state that such a line left was saved and never opened again.
+#[test]
+fn a_line_that_ends_a_lease_moves_what_waited_for_it() {
+    let check = |op: Op, who: &str| {
+        let mut world = one();
+        let dispatch = until(&mut world, op).dispatch;
+        let ended = Event::LeaseEnded { dispatch, at: world.state.clock.active };
+        let orphaned = Event::DispatchOrphaned { dispatch };
+        let folded = apply_line(&mut world.state, &[orphaned, ended]);
+        let said = folded.map_err(|error| error.what);
+        assert_eq!(said, Err(format!("{who} still waits for {dispatch}")));
+    };
+    check(Op::Plan, "planning");
+    check(Op::Work, "task/a");
+    check(Op::Review, "task/a");
+}
+
 #[test]
 fn a_circle_in_a_state_is_a_violation_and_no_endless_walk() {
     let mut world = one();

@@ -10,6 +10,7 @@ use core::fmt;
 
 use crate::event::Event;
 use crate::hold::Subject;
+use crate::ids::DispatchId;
 use crate::ledger::Certainty;
 use crate::state::{
     Clock, Gate, Goal, GrantScope, LoopState, MAX_ANSWERS, PendingDay, PendingDigest, Phase, PlanCounters,
@@ -51,11 +52,33 @@ fn misfit<T>(what: &str, id: &dyn fmt::Display) -> Result<T, FoldError> {
 /// # Errors
 /// [`FoldError`]; the state is then half-written and must be thrown away.
 pub fn apply_line(state: &mut LoopState, events: &[Event]) -> Folded {
+    let mut ended = Vec::new();
     for event in events {
+        if let Event::LeaseEnded { dispatch, .. } = event
+            && let Some(lease) = state.leases.get(dispatch)
+        {
+            ended.push((*dispatch, lease.subject.clone()));
+        }
         apply(state, event)?;
+    }
+    // What waited for a lease that ended would wait for ever: the line that ends it moves it on, too.
+    let left = ended.iter().find(|(dispatch, subject)| waits_for(state, subject, *dispatch));
+    if let Some((dispatch, subject)) = left {
+        return misfit(&alloc::format!("{subject} still waits for"), dispatch);
     }
     state.revision = state.revision.saturating_add(1).min(MAX_NUMBER);
     Ok(())
+}
+
+/// Whether the subject is at work under that dispatch.
+fn waits_for(state: &LoopState, subject: &Subject, dispatch: DispatchId) -> bool {
+    match subject {
+        Subject::Planning => {
+            matches!(state.planning, Planning::Working { dispatch: at, .. } if at == dispatch)
+        }
+        Subject::Task(id) => state.tasks.get(id).and_then(Task::dispatch) == Some(dispatch),
+        Subject::Route(_) | Subject::Goal | Subject::Target | Subject::Loop => false,
+    }
 }
 
 /// Folds one event.
