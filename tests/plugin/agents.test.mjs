@@ -33,6 +33,8 @@ class Night {
   static async start(t, answer, routes = ROUTES) {
     const night = new Night()
     night.server = await startModelServer(answer)
+    // Nobody answers: the port is closed.
+    if (!answer) await night.server.close()
     night.root = join(dsh.box, `night-${++nights}`)
     night.git = await sampleRepository(night.root, dsh.env)
     // Settings of the worktree: none of them may reach a model.
@@ -184,23 +186,37 @@ const error = (status, message, type = 'error') => ({
   status,
   body: { error: { message, type, code: type } },
 })
-for (const [answer, gate] of [
-  [error(401, 'Authentication Fails', 'authentication_error'), /closed/i],
-  [error(402, 'Insufficient Balance'), /closed/i],
-  [{ ...error(429, 'Rate limit reached'), headers: { 'retry-after': '86000' } }, /until/i],
-  [error(400, "This model's maximum context length is 131072 tokens."), undefined],
-  [{ text: 'half', stop: 'length' }, undefined],
-]) {
-  const name = answer.body?.error.message ?? answer.stop
-  test(`a provider that says "${name}" is ${gate ? "the route's fault" : "the task's"}`, async (t) => {
-    const night = await Night.start(t, () => answer)
+const limit = { ...error(429, 'Rate limit reached') }
+const MINUTE = 60_000
+/** What the provider answers, and the end: `open` is the task's; minutes are how long the route waits. */
+const FAULTS = {
+  'dsh-agent: out of credit': [error(402, 'Insufficient Balance'), 'closed'],
+  'dsh-agent: login expired': [error(401, 'Authentication Fails', 'authentication_error'), 'closed'],
+  'dsh-agent: limit with its reset': [{ ...limit, headers: { 'retry-after': '7200' } }, 120],
+  'dsh-agent: limit without a reset': [limit, 15],
+  'dsh-agent: unavailable': [error(503, 'Service is too busy'), 15],
+  'dsh-agent: network down': [undefined, 15],
+  'dsh-agent: context too long': [
+    error(400, "This model's maximum context length is 131072 tokens."),
+    'open',
+  ],
+  'dsh-agent: output limit': [{ text: 'half', stop: 'length' }, 'open'],
+  'dsh-agent: content refused': [{ text: '', stop: 'content_filter' }, 'open'],
+}
+for (const [name, [answer, end]] of Object.entries(FAULTS)) {
+  test(name, async (t) => {
+    const before = Date.now()
+    const night = await Night.start(t, answer && (() => answer))
     await until('the run has ended', async () => {
       const value = night.events()
       return { ok: value.some((event) => event.lease_ended), value }
     })
-    const gates = JSON.stringify(night.events('route_gated').map((event) => event.gate))
-    if (gate) assert.match(gates, gate)
-    else assert.equal(gates, '[]')
+    const [gate] = night.events('route_gated').map((event) => event.gate)
+    const seen = JSON.stringify(night.events())
+    const at = gate?.closed_until?.at
+    if (typeof end === 'number') {
+      assert.ok(at >= before + end * MINUTE && at <= Date.now() + (end + 1) * MINUTE, seen)
+    } else assert.equal(gate, end === 'closed' ? 'closed' : undefined, seen)
   })
 }
 

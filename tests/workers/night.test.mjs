@@ -80,11 +80,15 @@ test('DSH plans, works and reviews, and every token of it is counted', options, 
   assert.deepEqual([night.workers(), night.leftovers()], [[], []])
 })
 
-for (const [backend, model] of [
-  ['dsh', 'deepseek-flash'],
-  ['codex', 'gpt-5.5'],
-]) {
-  test(`${backend} without a network is nobody's fault: its route waits`, options, async (t) => {
+/** Nobody's fault: the route waits, and no attempt is charged. */
+const CLOSED_PORTS = {
+  'dsh: network down': 'deepseek-flash',
+  'codex: network down': 'gpt-5.5',
+  'claude: network down': 'sonnet',
+}
+for (const [name, model] of Object.entries(CLOSED_PORTS)) {
+  test(name, options, async (t) => {
+    const backend = name.split(':')[0]
     const budget = { taskTimeoutMinutes: 1 }
     const night = await bench(t, honest, { ...ROUTES, plannerRoute: { backend, model }, budget })
     await night.server.close()
@@ -103,42 +107,53 @@ const error = (status, message, type = 'error') => ({
   status,
   body: { type: 'error', error: { message, type, code: type } },
 })
-const FAULTS = [
-  ['claude', error(400, 'Your credit balance is too low'), 'closed'],
-  ['claude', error(401, 'invalid x-api-key', 'authentication_error'), 'closed'],
-  ['claude', error(429, 'You hit your limit, it resets in 2 hours', 'rate_limit_error'), 'until'],
-  ['claude', error(529, 'Overloaded', 'overloaded_error'), 'until'],
-  // It says for certain that nothing was used.
-  ['claude', error(400, 'prompt is too long: 250000 tokens > 200000 maximum'), 'open', false],
-  ['claude', { text: 'half', stop: 'max_tokens' }, 'open'],
-  ['claude', { text: '', stop: 'refusal' }, 'open'],
-  ['codex', error(429, 'You exceeded your current quota', 'insufficient_quota'), 'closed'],
-  ['codex', error(401, 'Incorrect API key provided', 'invalid_api_key'), 'closed'],
-  ['codex', error(503, 'overloaded', 'server_error'), 'until'],
-  ['codex', { failed: { code: 'context_length_exceeded', message: 'too long' } }, 'open'],
-  ['codex', { text: 'half', stop: 'max_output_tokens' }, 'open'],
-  ['dsh', error(402, 'Insufficient Balance'), 'closed'],
-  ['dsh', error(401, 'Authentication Fails', 'authentication_error'), 'closed'],
-  ['dsh', error(400, "This model's maximum context length is 131072 tokens."), 'open'],
-  ['dsh', { text: 'half', stop: 'length' }, 'open'],
-  ['dsh', { text: '', stop: 'content_filter' }, 'open'],
-]
+const limit = (message, headers) => ({ ...error(429, message, 'rate_limit_error'), headers })
+const MINUTE = 60_000
+/** `open`: the task's; `free`: the same, and nothing was used; minutes: the route waits as long. */
+const FAULTS = {
+  'claude: out of credit': [error(400, 'Your credit balance is too low'), 'closed'],
+  'claude: login expired': [error(401, 'invalid x-api-key', 'authentication_error'), 'closed'],
+  'claude: limit with its reset': [limit('You hit your limit, it resets in 2 hours'), 120],
+  'claude: limit without a reset': [limit('This request would exceed your rate limit'), 15],
+  'claude: overloaded': [error(529, 'Overloaded', 'overloaded_error'), 15],
+  'claude: unavailable': [error(503, 'Service unavailable', 'api_error'), 15],
+  'claude: context too long': [error(400, 'prompt is too long: 250000 tokens > 200000 maximum'), 'free'],
+  'claude: output limit': [{ text: 'half', stop: 'max_tokens' }, 'open'],
+  'claude: content refused': [{ text: '', stop: 'refusal' }, 'open'],
+  'codex: out of credit': [error(429, 'You exceeded your current quota', 'insufficient_quota'), 'closed'],
+  'codex: login expired': [error(401, 'Incorrect API key provided', 'invalid_api_key'), 'closed'],
+  'codex: limit without a reset': [error(429, 'Rate limit reached', 'rate_limit_exceeded'), 15],
+  'codex: unavailable': [error(503, 'overloaded', 'server_error'), 15],
+  'codex: context too long': [{ failed: { code: 'context_length_exceeded', message: 'too long' } }, 'open'],
+  'codex: output limit': [{ text: 'half', stop: 'max_output_tokens' }, 'open'],
+  'codex: content refused': [{ text: 'half', stop: 'content_filter' }, 'open'],
+  'dsh: out of credit': [error(402, 'Insufficient Balance'), 'closed'],
+  'dsh: login expired': [error(401, 'Authentication Fails', 'authentication_error'), 'closed'],
+  'dsh: limit without a reset': [limit('Rate limit reached'), 15],
+  'dsh: unavailable': [error(503, 'Service is too busy'), 15],
+  'dsh: context too long': [error(400, "This model's maximum context length is 131072 tokens."), 'open'],
+  'dsh: output limit': [{ text: 'half', stop: 'length' }, 'open'],
+  'dsh: content refused': [{ text: '', stop: 'content_filter' }, 'open'],
+}
 
-for (const [backend, answer, gate, charge = gate === 'open'] of FAULTS) {
-  const name = answer.body?.error.message ?? answer.stop ?? answer.failed.code
-  test(`${backend} with ${answer.status ?? 200} ${name}: ${gate}`, options, async (t) => {
+for (const [name, [answer, end]] of Object.entries(FAULTS)) {
+  test(name, options, async (t) => {
+    const backend = name.split(':')[0]
     const model = { claude: 'sonnet', codex: 'gpt-5.5', dsh: 'deepseek-flash' }[backend]
     const routes = { ...ROUTES, plannerRoute: { backend, model } }
     const night = await bench(t, () => answer, routes)
+    const before = Date.now()
     const { output } = await night.loop(['tick']).ended
     await night.loop(['tick']).ended
     const events = night.events()
-    const gates = events.filter((event) => event.route_gated).map((event) => event.route_gated.gate)
-    const last = JSON.stringify(gates[0] ?? 'open')
-    const said = gate === 'closed' ? /^"closed"$/i : gate === 'until' ? /until/i : /^"open"$/
-    assert.match(last, said, `${output}\n${JSON.stringify(events)}`)
+    const seen = `${output}\n${JSON.stringify(events)}`
+    const [gate] = events.filter((event) => event.route_gated).map((event) => event.route_gated.gate)
+    const until = gate?.closed_until?.at
+    if (typeof end === 'number') {
+      assert.ok(until >= before + end * MINUTE && until <= Date.now() + (end + 1) * MINUTE, seen)
+    } else assert.equal(gate, end === 'closed' ? 'closed' : undefined, seen)
     const charged = !events.some((event) => event.attempt_returned)
-    assert.equal(charged, charge, 'an attempt is charged only where a model worked')
+    assert.equal(charged, end === 'open', `an attempt is charged only where a model worked: ${seen}`)
     assert.deepEqual(night.workers(), [])
   })
 }

@@ -4,6 +4,7 @@
 mod commands;
 mod docs;
 mod invariants;
+mod provoked;
 mod reach;
 mod rings;
 mod rooms;
@@ -45,6 +46,7 @@ const RULES: &[Rule] = &[
     ("decisions of the core", docs::decisions),
     ("invariants have tests", invariants::named_tests),
     ("rules and hazards have tests", rules::proven),
+    ("provoked failures have tests", provoked::exists),
 ];
 
 /// Checks every rule; `--fix` first rewrites what is generated, and wraps comments.
