@@ -7,6 +7,7 @@ mod fuzz;
 mod guest;
 mod help;
 mod schema;
+mod secrets;
 mod sim;
 mod start;
 mod test;
@@ -26,6 +27,7 @@ const COMMANDS: &[(&str, &str, Command)] = &[
     ("guest", "build the component and its image (--force, --target <triple>)", guest::run),
     ("help-page", "write docs/cli.md from the CLI's own help (--check: only compare)", help::run),
     ("schema", "write docs/schema from the types (--check: only compare)", schema::run),
+    ("secrets", "write the rules of the secret scan from a gitleaks.toml (secrets <file>)", secrets::run),
     ("sim", "run simulated nights: --seeds N [--from S], --seed X, --script FILE, --go-on", sim::run),
     ("start", "build the guest and the CLI, then run `devloop demo [path]`", start::run),
     ("test", "build and test everything (--only <part>, --list)", test::run),

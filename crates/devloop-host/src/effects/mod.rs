@@ -13,6 +13,7 @@ mod revert;
 pub mod run_record;
 mod sandbox;
 mod secret;
+mod secret_rules;
 
 use std::fmt;
 use std::path::PathBuf;

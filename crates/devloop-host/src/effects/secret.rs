@@ -1,6 +1,7 @@
 //! A look at a worker's change for what must never enter a commit: private keys, access tokens, files of
-//! secrets. Few patterns, each certain enough to stop for; it is no scanner and proves nothing clean.
+//! secrets. Only formats that are certain enough to stop for; it proves nothing clean.
 
+use super::secret_rules;
 use crate::files::{self, FileProblem};
 use crate::git::inspect::committable;
 use crate::git::path::{Change, RepoPath};
@@ -9,20 +10,10 @@ use crate::git::{GitError, Oid, Repo};
 /// Larger files are not looked into, and that is a finding: nobody would know what is in them.
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Prefix of a token and how many characters must follow it.
-const TOKENS: [(&str, usize, &str); 8] = [
-    ("AKIA", 16, "an access key of a cloud provider"),
-    ("ghp_", 36, "an access token of a forge"),
-    ("gho_", 36, "an access token of a forge"),
-    ("ghs_", 36, "an access token of a forge"),
-    ("github_pat_", 40, "an access token of a forge"),
-    ("glpat-", 20, "an access token of a forge"),
-    ("sk-ant-", 24, "an access key of a model provider"),
-    ("xoxb-", 24, "an access token of a chat service"),
-];
-
 /// Names of files that hold secrets and nothing else.
 const FILES: [&str; 5] = [".env", "id_rsa", "id_ed25519", "id_ecdsa", ".netrc"];
+/// Ends of such names: stores of certificates with their keys.
+const ENDS: [&str; 2] = [".p12", ".pfx"];
 
 /// What was found, without the secret itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,33 +35,36 @@ pub(super) fn find(worktree: &Repo, before: &Oid) -> Result<Option<Found>, GitEr
     Ok(None)
 }
 
-fn judge(
-    worktree: &Repo,
-    before: &Oid,
-    path: &RepoPath,
-    change: Change,
-) -> Result<Option<&'static str>, GitError> {
+fn judge(worktree: &Repo, before: &Oid, path: &RepoPath, change: Change) -> Result<Option<String>, GitError> {
     let name = path.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
-    if change == Change::Added && FILES.iter().any(|file| name == file.as_bytes()) {
-        return Ok(Some("what its name stands for: secrets"));
+    let is_named = FILES.iter().any(|file| name == file.as_bytes())
+        || ENDS.iter().any(|end| name.to_ascii_lowercase().ends_with(end.as_bytes()));
+    if change == Change::Added && is_named {
+        return Ok(Some("what its name stands for: secrets".into()));
     }
     let bytes = match files::read_bytes(&path.below(worktree.root()), FILE_BYTES) {
         Ok(bytes) => bytes,
-        Err(FileProblem::TooLarge { .. }) => return Ok(Some("more than is looked through for secrets")),
+        Err(FileProblem::TooLarge { .. }) => {
+            return Ok(Some("more than is looked through for secrets".into()));
+        }
         // A link, a folder of another repository: the scope has its own word for it.
         Err(_) => return Ok(None),
     };
     let found = all_in(&bytes);
     let Some((first, _)) = found.first() else { return Ok(None) };
     if change == Change::Added {
-        return Ok(Some(first));
+        return Ok(Some(in_words(first)));
     }
     // One that is in the repository already is no news; the loop did not bring it.
     let spec = [before.as_str().as_bytes(), b":", path.as_bytes()].concat();
     let spec = String::from_utf8_lossy(&spec).into_owned();
     let old = worktree.call(["cat-file", "blob", &spec]).run()?.stdout.bytes;
     let new = found.into_iter().find(|(_, secret)| find_all(&old, secret).is_empty());
-    Ok(new.map(|(what, _)| what))
+    Ok(new.map(|(what, _)| in_words(what)))
+}
+
+fn in_words(name: &str) -> String {
+    format!("what looks like a secret ({name})")
 }
 
 /// Every match in a text, with the bytes that matched.
@@ -83,17 +77,9 @@ fn all_in(bytes: &[u8]) -> Vec<(&'static str, &[u8])> {
             bytes[at + line.len()..].iter().skip(2).take(40).filter(|b| b.is_ascii_alphanumeric()).count();
         // The first line of its body tells one key from another.
         let end = (at + line.len() + 66).min(bytes.len());
-        (line.ends_with(b"PRIVATE KEY-----") && body >= 30).then_some(("a private key", &bytes[at..end]))
+        (line.ends_with(b"PRIVATE KEY-----") && body >= 30).then_some(("private-key", &bytes[at..end]))
     });
-    let tokens = TOKENS.iter().flat_map(|(prefix, more, what)| {
-        find_all(bytes, prefix.as_bytes()).into_iter().filter_map(move |at| {
-            let inside = at > 0 && bytes[at - 1].is_ascii_alphanumeric();
-            let end = at + prefix.len();
-            let is_word = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-            let long = bytes[end..].iter().take_while(is_word).count();
-            (!inside && long >= *more).then(|| (*what, &bytes[at..end + long]))
-        })
-    });
+    let tokens = secret_rules::find(bytes).into_iter().map(|(name, place)| (name, &bytes[place]));
     keys.chain(tokens).collect()
 }
 
@@ -114,13 +100,13 @@ mod tests {
     #[test]
     fn keys_and_tokens_are_found_and_mentions_are_not() {
         let key = format!("-----BEGIN {} KEY-----\n{}\n", "RSA PRIVATE", "Ab9x".repeat(16));
-        check(&key, Some("a private key"));
+        check(&key, Some("private-key"));
         check("look for -----BEGIN RSA PRIVATE KEY----- in the file", None);
-        check(&format!("token = \"ghp_{}\"", "a1B2".repeat(9)), Some("an access token of a forge"));
+        let token = "aB3dE5fG7hJ9kL1mN0pQ2rS4tU6vW8xY0zA1";
+        check(&format!("token = \"ghp_{token}\""), Some("github-pat"));
         check("ghp_short", None);
-        check(&format!("xghp_{}", "a1B2".repeat(9)), None);
         check("", None);
-        let two = format!("ghp_{} ghp_{}", "a1B2".repeat(9), "c3D4".repeat(9));
+        let two = format!("ghp_{token} ghp_{}", token.to_uppercase());
         assert_eq!(all_in(two.as_bytes()).len(), 2, "one that is known hides no other");
     }
 }
