@@ -7,8 +7,8 @@ use std::path::Path;
 use std::thread;
 
 use devloop_host::process::{
-    CancelToken, ChildEnv, Confinement, Exit, Running, Sink, SpawnError, Spec, StopPlan, confine, run_short,
-    spawn, tree,
+    CancelToken, ChildEnv, Confinement, Exit, Held, Limits, Running, Sink, SpawnError, Spec, StopPlan,
+    confine, run_short, spawn, tree,
 };
 
 fn spec(dir: &Path, script: &str) -> Spec {
@@ -22,7 +22,10 @@ fn spec(dir: &Path, script: &str) -> Spec {
         deadline_ms: Some(60_000),
         stop: StopPlan { interrupt_ms: 100, terminate_ms: 100 },
         confine: None,
-        marker: Some(format!("test-{}-{}", std::process::id(), dir.file_name().unwrap().to_string_lossy())),
+        held: Some(Held {
+            marker: format!("test-{}-{}", std::process::id(), dir.file_name().unwrap().to_string_lossy()),
+            limits: Limits::default(),
+        }),
     }
 }
 
@@ -227,13 +230,57 @@ fn a_confined_child_touches_its_own_folders_and_nothing_else() {
     std::fs::write(place("home/new"), "free").unwrap();
 }
 
+/// What a child does with its limits: at the limit, and one above it.
+#[test]
+fn a_child_keeps_the_limits_and_what_ended_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let limited = |limits: Limits, script: &str| {
+        let mut spec = spec(dir.path(), script);
+        spec.held.as_mut().unwrap().limits = limits;
+        spawn(&spec).unwrap().wait(&CancelToken::new())
+    };
+    let file = Limits { file_bytes: Some(4096), ..Limits::default() };
+    let exit = limited(file, "head -c 4096 /dev/zero > file");
+    assert!(exit.success() && exit.over.is_none(), "{exit:?}");
+    for script in ["exec head -c 4097 /dev/zero > file", "head -c 4097 /dev/zero > file; exit $?"] {
+        let exit = limited(file, script);
+        let said = exit.over.as_deref();
+        assert_eq!(said, Some("it wrote a file above processLimits.fileBytes, 4096 bytes"), "{exit:?}");
+        assert_eq!(std::fs::metadata(dir.path().join("file")).unwrap().len(), 4096);
+    }
+    let cpu = Limits { cpu_seconds: Some(1), ..Limits::default() };
+    let exit = limited(cpu, "while :; do :; done");
+    assert_eq!(exit.over.as_deref(), Some("it used more than processLimits.cpuSeconds, 1 s"), "{exit:?}");
+    let stubborn = limited(cpu, "trap '' XCPU; while :; do :; done");
+    assert_eq!((stubborn.signal, stubborn.timed_out), (Some(9), false), "the hard limit ends it");
+    let open = Limits { open_files: Some(64), ..Limits::default() };
+    assert_eq!(limited(open, "ulimit -n; ulimit -c").stdout.text(), "64\n0\n");
+    let memory = Limits { memory_bytes: Some(64 << 20), ..Limits::default() };
+    let hungry = "head -c 200000000 /dev/zero | tail -c 150000000 | wc -c";
+    assert_eq!(limited(memory, hungry).stdout.text().trim(), "0");
+    assert_eq!(limited(Limits::default(), hungry).stdout.text().trim(), "150000000");
+}
+
+/// A limit is for the child, and no wider than the one in force: the kernel refuses to raise that.
+#[test]
+fn limits_of_a_child_are_not_those_of_the_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    let core = || rustix::process::getrlimit(rustix::process::Resource::Core);
+    let before = core();
+    let mut wide = spec(dir.path(), "ulimit -Hn");
+    wide.held.as_mut().unwrap().limits.open_files = Some(1 << 20);
+    let exit = spawn(&wide).unwrap().wait(&CancelToken::new());
+    let given: u64 = exit.stdout.text().trim().parse().unwrap();
+    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    assert_eq!(given, own.min(1 << 20));
+    assert_eq!(core(), before, "the loop itself is as it was");
+}
+
 /// A crash of a child writes no core file, confined or not.
 #[test]
 fn no_child_leaves_the_memory_of_a_crash() {
     let dir = tempfile::tempdir().unwrap();
-    // It is given its input after it was limited.
-    let mut crash = spec(dir.path(), "read x; ulimit -c; kill -SEGV $$");
-    crash.stdin = Some(b"go\n".to_vec());
+    let crash = spec(dir.path(), "ulimit -c; kill -SEGV $$");
     let exit = spawn(&crash).unwrap().wait(&CancelToken::new());
     assert_eq!((exit.stdout.text().as_str(), exit.signal), ("0\n", Some(11)));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -43,6 +43,7 @@ pub const KEYS: &[&str] = &[
     "sandbox",
     "sandboxRead",
     "sandboxWrite",
+    "processLimits",
     "highRisk",
     "postMerge",
     "trunks",
@@ -161,6 +162,19 @@ pub struct Sandbox {
     pub write: Vec<String>,
 }
 
+/// What each process of a run or a check may use; none: what the user may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// Seconds of processor time.
+    pub cpu_seconds: Option<u64>,
+    /// The largest file that it may write, in bytes.
+    pub file_bytes: Option<u64>,
+    /// Open files.
+    pub open_files: Option<u64>,
+    /// Memory of its own that it may write to, in bytes.
+    pub memory_bytes: Option<u64>,
+}
+
 /// A configuration that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -199,6 +213,8 @@ pub struct Config {
     pub ignored_writes: Vec<String>,
     /// Whether runs are confined, and what they may touch besides their own folders.
     pub sandbox: Sandbox,
+    /// What each process of a run or a check may use.
+    pub process_limits: ProcessLimits,
     /// When a person approves high risk.
     pub high_risk: HighRisk,
     /// Whether a merge is verified after it too.

@@ -100,6 +100,21 @@ impl Faults {
         u32::try_from(wide).unwrap_or(default)
     }
 
+    /// A whole number between two bounds that limits something; without it there is no limit.
+    pub(crate) fn limit(&mut self, fields: &Fields<'_>, key: &str, bounds: (u64, u64)) -> Option<u64> {
+        let number = match fields.get(key)? {
+            Node::Number(text) => text.parse::<u64>().ok(),
+            _ => None,
+        };
+        let number = number.filter(|n| (bounds.0..=bounds.1).contains(n));
+        if number.is_none() {
+            let (low, high) = bounds;
+            let what = format!("must be a whole number from {low} to {high}; without it there is no limit");
+            self.add(Weight::Error, fields.at(key), what);
+        }
+        number
+    }
+
     /// An amount of US dollars; a wrong one counts as zero, so that no cap is widened by a slip.
     pub(crate) fn money(&mut self, fields: &Fields<'_>, key: &str) -> Option<UsdMicros> {
         let node = fields.get(key)?;

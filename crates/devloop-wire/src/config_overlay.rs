@@ -19,7 +19,7 @@ use crate::tree::Node;
 pub const DOCUMENT: &str = "policy.json";
 
 /// Keys of a configuration that decide nothing: a whole configuration may be laid over, so they are no fault.
-const WITHOUT_EFFECT: [&str; 17] = [
+const WITHOUT_EFFECT: [&str; 18] = [
     "root",
     "enabled",
     "tickIntervalMs",
@@ -32,6 +32,7 @@ const WITHOUT_EFFECT: [&str; 17] = [
     "sandbox",
     "sandboxRead",
     "sandboxWrite",
+    "processLimits",
     "command",
     "acp",
     "forge",

@@ -6,7 +6,7 @@ use devloop_core::policy::{HighRisk, Independence, Limits, PostMerge, ReviewPoli
 use devloop_core::units::{MAX_NUMBER, UsdMicros};
 
 use crate::config_adapters;
-use crate::config_doc::{Config, ConfigFault, KEYS, Sandbox, SandboxMode, Weight};
+use crate::config_doc::{Config, ConfigFault, KEYS, ProcessLimits, Sandbox, SandboxMode, Weight};
 use crate::config_fields::{Faults, Fields};
 use crate::config_judge;
 use crate::config_routes;
@@ -77,6 +77,7 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
             read: places(&mut faults, &top, "sandboxRead"),
             write: places(&mut faults, &top, "sandboxWrite"),
         },
+        process_limits: process_limits(&mut faults, &top),
         high_risk: faults.word(&top, "highRisk", HIGH_RISK).unwrap_or(HighRisk::HoldBeforeMerge),
         post_merge: faults.word(&top, "postMerge", POST_MERGE).unwrap_or(PostMerge::Never),
         trunks: trunks(&mut faults, &top),
@@ -190,6 +191,20 @@ fn places(faults: &mut Faults, top: &Fields<'_>, key: &str) -> Vec<String> {
         let fits = is_place && !path.contains('\0') && !path.split('/').any(|part| part == "..");
         (!fits).then(|| "must be an absolute path, or one that begins with ~/, without ..".to_owned())
     })
+}
+
+/// Bounds keep out what would end every program at once, and numbers of another unit.
+fn process_limits(faults: &mut Faults, top: &Fields<'_>) -> ProcessLimits {
+    const MIB: u64 = 1024 * 1024;
+    const KEY: &str = "processLimits";
+    let Some(node) = top.get(KEY) else { return ProcessLimits::default() };
+    let fields = faults.fields(node, KEY, &["cpuSeconds", "fileBytes", "openFiles", "memoryBytes"]);
+    ProcessLimits {
+        cpu_seconds: faults.limit(&fields, "cpuSeconds", (10, 7 * 86_400)),
+        file_bytes: faults.limit(&fields, "fileBytes", (MIB, 16 * MIB * MIB)),
+        open_files: faults.limit(&fields, "openFiles", (64, MIB)),
+        memory_bytes: faults.limit(&fields, "memoryBytes", (64 * MIB, 16 * MIB * MIB)),
+    }
 }
 
 fn trunks(faults: &mut Faults, top: &Fields<'_>) -> Vec<Branch> {

@@ -224,6 +224,23 @@ enum SandboxWord {
     Landlock,
 }
 
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+struct ProcessLimitsShape {
+    /// Seconds of processor time.
+    #[schemars(range(min = 10, max = 604_800))]
+    cpu_seconds: Option<u64>,
+    /// The largest file that it may write, in bytes.
+    #[schemars(range(min = 1_048_576, max = 17_592_186_044_416_u64))]
+    file_bytes: Option<u64>,
+    /// Open files.
+    #[schemars(range(min = 64, max = 1_048_576))]
+    open_files: Option<u64>,
+    /// Memory of its own that it may write to, in bytes.
+    #[schemars(range(min = 67_108_864, max = 17_592_186_044_416_u64))]
+    memory_bytes: Option<u64>,
+}
+
 /// What the loop may do and spend. Every key may be left out.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
@@ -276,6 +293,8 @@ pub(crate) struct ConfigShape {
     sandbox_read: Option<Vec<String>>,
     /// What it may also write.
     sandbox_write: Option<Vec<String>>,
+    /// What each process of a run or a check may use; nothing limits it when nothing is said.
+    process_limits: Option<ProcessLimitsShape>,
     /// When a person approves high risk; `hold_before_merge`.
     high_risk: Option<HighRisk>,
     /// Whether a merge is verified after it too; `never`.

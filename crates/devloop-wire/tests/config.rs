@@ -87,6 +87,7 @@ fn the_new_keys_are_read() {
         "protectedPaths":["ci/**"],"modeChanges":["bin/*"],"maxBinaryBytes":7,
         "ignoredWrites":["local/*"],
         "sandbox":"landlock","sandboxRead":["/opt/tools"],"sandboxWrite":["~/.cache"],
+        "processLimits":{"cpuSeconds":10,"fileBytes":17592186044416,"openFiles":64},
         "budget":{"maxCostUsdPerGoal":5,"maxCostUsdPerTask":1,"maxParallelPerProject":1,"maxRefreshes":4,
                   "maxReplans":5,"maxOrphans":6,"maxPlanAttempts":7,"maxPlanRefusals":8,"diskLowBytes":9},
         "maxCostUsdPerDayAllProjects":50}"#,
@@ -117,6 +118,9 @@ fn the_new_keys_are_read() {
         write: vec!["~/.cache".into()],
     };
     assert_eq!(config.sandbox, sandbox);
+    let used = config.process_limits;
+    assert_eq!((used.cpu_seconds, used.file_bytes), (Some(10), Some(17_592_186_044_416)));
+    assert_eq!((used.open_files, used.memory_bytes), (Some(64), None));
     assert_eq!((config.mode_changes.clone(), config.binary_max_bytes), (vec!["bin/*".to_owned()], 7));
     assert_eq!(config.ignored_writes, ["local/*"]);
     assert_eq!(config.adapter(Backend::Command).argv, ["agent", "--go"]);
@@ -291,6 +295,21 @@ const REFUSALS: &[(&str, &str)] = &[
     (r#"{"protectedPaths":["../x"]}"#, "protectedPaths[0]: must be a relative glob"),
     (r#"{"modeChanges":["/x"]}"#, "modeChanges[0]: must be a relative glob"),
     (r#"{"ignoredWrites":["../x"]}"#, "ignoredWrites[0]: must be a relative glob"),
+    (
+        r#"{"processLimits":{"cpuSeconds":9}}"#,
+        "processLimits.cpuSeconds: must be a whole number from 10 to 604800; without it there is no limit",
+    ),
+    (r#"{"processLimits":{"cpuSeconds":604801}}"#, "processLimits.cpuSeconds: must be"),
+    (r#"{"processLimits":{"fileBytes":1048575}}"#, "processLimits.fileBytes: must be"),
+    (r#"{"processLimits":{"fileBytes":17592186044417}}"#, "processLimits.fileBytes: must be"),
+    (r#"{"processLimits":{"openFiles":"many"}}"#, "processLimits.openFiles: must be"),
+    (r#"{"processLimits":{"openFiles":1048577}}"#, "processLimits.openFiles: must be"),
+    (r#"{"processLimits":{"memoryBytes":67108863}}"#, "processLimits.memoryBytes: must be"),
+    (
+        r#"{"processLimits":{"memoryByte":1}}"#,
+        "processLimits.memoryByte: unknown key; did you mean memoryBytes?",
+    ),
+    (r#"{"processLimits":7}"#, "processLimits: must be an object"),
     (r#"{"sandbox":"on"}"#, "sandbox: must be"),
     (r#"{"sandboxRead":["tools"]}"#, "sandboxRead[0]: must be an absolute path"),
     (r#"{"sandboxWrite":["~/../x"]}"#, "sandboxWrite[0]: must be an absolute path"),

@@ -6,6 +6,9 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use devloop_host::process::tree::{self, ProcessId};
+use serde_json::Value;
+
 use crate::support::{Bench, PROGRAM, ran};
 
 /// Loops are killed until so many lives have been taken.
@@ -100,6 +103,51 @@ fn night(seed: u64) {
     assert!(view["running"].as_array().unwrap().is_empty());
     let doctor = bench.verb("doctor", &root);
     assert_eq!(doctor.code, 0, "{}", doctor.out);
+}
+
+/// The run record of a worker that runs: its process.
+fn worker(root: &Path) -> Option<ProcessId> {
+    let names = std::fs::read_dir(root.join(".devloop/runs")).ok()?;
+    let records = names.flatten().filter_map(|name| std::fs::read(name.path()).ok());
+    let records = records.filter_map(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let leader = |record: Value| {
+        let leader = (record["role"] == "work").then(|| record["leader"].clone())?;
+        let pid = i32::try_from(leader["pgid"].as_i64()?).ok()?;
+        Some(ProcessId { pid, started_ticks: leader["child_started"].as_u64()? })
+    };
+    records.filter_map(leader).next()
+}
+
+/// Looks until there is something to see.
+fn wait_for<T>(look: impl Fn() -> Option<T>) -> Option<T> {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        match look() {
+            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(3)),
+            seen => return seen,
+        }
+    }
+}
+
+/// Nobody has to start the next loop for that: the kernel ends what the killed one started.
+#[test]
+fn a_worker_dies_with_the_loop_that_was_killed() {
+    let bench = Bench::new();
+    let root = bench.sample("sample", 0);
+    let path = root.join(".devloop/demo.json");
+    let mut script: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for rule in script["rules"].as_array_mut().unwrap().iter_mut().filter(|rule| rule["role"] == "work") {
+        rule["process"] = true.into();
+        rule["result"] = serde_json::json!({ "end": "hang" });
+    }
+    std::fs::write(&path, serde_json::to_vec(&script).unwrap()).unwrap();
+    let mut child = start(&bench, &root);
+    let worker = wait_for(|| worker(&root)).expect("a worker runs");
+    assert!(tree::is_alive(worker), "it hangs");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = wait_for(|| (!tree::is_alive(worker)).then_some(()));
+    assert_eq!(gone, Some(()), "the worker outlived the loop");
 }
 
 /// The night with its crashes comes out of the drawing again.

@@ -112,7 +112,7 @@ fn init(root: &Path) -> Result<(), HostError> {
         deadline_ms: Some(INIT_LIMIT_MS),
         stop: StopPlan::default(),
         confine: None,
-        marker: None,
+        held: None,
     };
     let exit = process::spawn(&spec)?.wait(&CancelToken::new());
     if exit.success() {

@@ -34,7 +34,7 @@ use crate::effects::run_record::Role;
 use crate::files;
 use crate::git::Repo;
 use crate::process::tree::TreeRecord;
-use crate::process::{CancelToken, Confinement, Deadline, Exit, Folders};
+use crate::process::{CancelToken, Confinement, Deadline, Exit, Folders, Limits};
 use crate::store::{Armed, Disk};
 
 use adapter::Adapter;
@@ -62,6 +62,8 @@ pub struct Run<'a> {
     pub folders: &'a Folders,
     /// What the run may touch, when it is confined.
     pub confine: Option<&'a Confinement>,
+    /// What each of its processes may use.
+    pub limits: Limits,
     /// Value of the marker variable: every process of the run carries it.
     pub marker: &'a str,
     /// When it must have ended, in awake time, and the same in milliseconds from its start.
@@ -159,6 +161,10 @@ pub fn stop_of(exit: &Exit) -> Option<Outcome> {
     }
     if exit.timed_out {
         return Some(stopped(FailureClass::Deadline));
+    }
+    if let Some(over) = &exit.over {
+        let detail = format!("the worker's process was ended: {over}");
+        return Some(Outcome::Failed { class: FailureClass::Task, detail });
     }
     let detail = |signal| format!("the worker's process was ended by signal {signal}");
     let killed = |signal| Outcome::Failed { class: FailureClass::Machine, detail: detail(signal) };

@@ -20,7 +20,9 @@ use super::{Backend, BackendResult, Ground, Run, expected, stop_of};
 use crate::clock::system_wall_ms;
 use crate::effects::prompt;
 use crate::files::{self, FileProblem};
-use crate::process::{self, CancelToken, ChildEnv, Confinement, Exit, Running, Sink, SpawnError, Spec, Talk};
+use crate::process::{
+    self, CancelToken, ChildEnv, Confinement, Exit, Held, Running, Sink, SpawnError, Spec, Talk,
+};
 
 /// What is kept of standard error, its end.
 const STDERR_BYTES: usize = 64 * 1024;
@@ -242,7 +244,7 @@ impl CommandLine {
             deadline_ms: Some(attempt.limit_ms),
             stop: adapter.stop,
             confine: run.confine.map(|confine| self.with_program(confine)),
-            marker: Some(run.marker.to_owned()),
+            held: Some(Held { marker: run.marker.to_owned(), limits: run.limits }),
         })
     }
 

@@ -16,7 +16,7 @@ use super::script::{self, Edit, EndWord, Ending, ReviewEnding, Rule, Script};
 use super::{Backend, BackendResult, Ground, Run, expected, stop_of, stopped};
 use crate::clock::system_wall_ms;
 use crate::files::{self, FileProblem};
-use crate::process::{self, ChildEnv, Deadline, Sink, Spec, StopPlan};
+use crate::process::{self, ChildEnv, Deadline, Held, Sink, Spec, StopPlan};
 use crate::store::disk::{Keep, Point, Replace};
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -198,7 +198,7 @@ fn in_process(run: &Run<'_>, rule: &Rule) -> Result<Option<Outcome>, String> {
         deadline_ms: Some(run.limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 200 },
         confine: run.confine.cloned(),
-        marker: Some(run.marker.to_owned()),
+        held: Some(Held { marker: run.marker.to_owned(), limits: run.limits }),
     };
     let running = match process::spawn(&spec) {
         Ok(running) => running,

@@ -16,7 +16,7 @@ use crate::backend::stopped;
 use crate::error::{ErrorKind, HostError};
 use crate::git::restore::restore_protected;
 use crate::git::{Oid, Repo, Scope};
-use crate::process::{self, CancelToken, ChildEnv, Exit, Folders, Sink, Spec, StopPlan};
+use crate::process::{self, CancelToken, ChildEnv, Exit, Folders, Held, Limits, Sink, Spec, StopPlan};
 use crate::scratch;
 use crate::store::points::{self, Point};
 use crate::worktree::Removal;
@@ -81,7 +81,7 @@ pub(super) fn run_checks(
         let folders = Folders::create(temporary.path())
             .map_err(|e| HostError::io(temporary.path(), "make a folder", e))?;
         points::reach(Point::CheckRun, dispatch);
-        let place = Place { tree: &tree, folders: &folders, marker: &marker };
+        let place = Place { tree: &tree, folders: &folders, marker: &marker, limits: config.limits };
         Ok(run_all(&place, &config, subject.known_red, cancel))
     });
     points::reach(Point::Checked, dispatch);
@@ -144,6 +144,7 @@ struct Place<'a> {
     tree: &'a Repo,
     folders: &'a Folders,
     marker: &'a str,
+    limits: Limits,
 }
 
 fn run_all(
@@ -202,7 +203,7 @@ fn run_one(place: &Place<'_>, argv: &[String], limit_ms: u64, cancel: &CancelTok
         deadline_ms: Some(limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
         confine: None,
-        marker: Some(place.marker.to_owned()),
+        held: Some(Held { marker: place.marker.to_owned(), limits: place.limits }),
     };
     let exit = match process::spawn(&spec) {
         Ok(running) => running.wait(cancel),
@@ -224,7 +225,7 @@ fn said(exit: &Exit) -> String {
         (None, None) => "ended in an unknown way".to_owned(),
     };
     let (out, err) = (exit.stdout.text(), exit.stderr.text());
-    let parts = [out.trim(), err.trim(), end.as_str()];
+    let parts = [out.trim(), err.trim(), end.as_str(), exit.over.as_deref().unwrap_or_default()];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 

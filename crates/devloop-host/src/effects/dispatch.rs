@@ -22,7 +22,7 @@ use crate::error::{ErrorKind, HostError};
 use crate::git::commit::task_ref;
 use crate::git::inspect::{changed_between, diff_text};
 use crate::git::status::{Snapshot, snapshot};
-use crate::process::{CancelToken, Confinement, Deadline, Folders};
+use crate::process::{CancelToken, Confinement, Deadline, Folders, Limits};
 use crate::scratch;
 use crate::store::points::{self, Point};
 use crate::worktree::{Removal, Start, Worktree, Worktrees, write_contract};
@@ -93,6 +93,7 @@ struct Prepared {
     folders: Folders,
     _temporary: tempfile::TempDir,
     confine: Option<Confinement>,
+    limits: Limits,
     prompt: String,
     base: Oid,
     /// What the patch of a review leaves out.
@@ -137,7 +138,18 @@ fn prepare(shared: &Shared, order: &Order<'_>, config: &EffectConfig) -> Result<
     let prompt = prompt::of(order.job, &material);
     let confine = sandbox::of_run(shared, config, route.backend, &worktree.tree, temporary.path())?;
     let omitted = material.omitted;
-    Ok(Prepared { route, backend, worktree, folders, _temporary: temporary, confine, prompt, base, omitted })
+    Ok(Prepared {
+        route,
+        backend,
+        worktree,
+        folders,
+        _temporary: temporary,
+        confine,
+        limits: config.limits,
+        prompt,
+        base,
+        omitted,
+    })
 }
 
 fn goal(shared: &Shared) -> Result<String, HostError> {
@@ -268,6 +280,7 @@ fn run(
         base: &prepared.base,
         folders: &prepared.folders,
         confine: prepared.confine.as_ref(),
+        limits: prepared.limits,
         marker: &marker,
         deadline,
         limit_ms: order.limit_ms,

@@ -24,12 +24,13 @@ use devloop_core::ids::{Branch, DispatchId, RouteKey, TaskId};
 use devloop_core::policy::Backend;
 use devloop_core::report::Report;
 use devloop_core::units::Map;
-use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig, Sandbox};
+use devloop_wire::config_doc::{AdapterConfig, Config, ProcessLimits, RouteConfig, Sandbox};
 
 use crate::backend::{AgentPort, Surroundings};
 use crate::error::HostError;
 use crate::git::Repo;
 use crate::left::Left;
+use crate::process::Limits;
 use crate::store::{Armed, Disk};
 use crate::worktree::{Worktrees, orphan_ref};
 
@@ -59,6 +60,8 @@ pub struct EffectConfig {
     pub ignored_writes: Vec<String>,
     /// Whether runs are confined, and what they may touch besides their own folders.
     pub sandbox: Sandbox,
+    /// What each process of a run or a check may use.
+    pub limits: Limits,
     /// Where work may go.
     pub routes: Map<RouteKey, RouteConfig>,
     /// What the adapters are given.
@@ -82,12 +85,22 @@ impl From<&Config> for EffectConfig {
             binary_max_bytes: config.binary_max_bytes,
             ignored_writes: config.ignored_writes.clone(),
             sandbox: config.sandbox.clone(),
+            limits: limits_of(&config.process_limits),
             routes: config.routes.clone(),
             adapters: config.adapters.clone(),
             around: Surroundings::of_process(),
             script: config.script.as_ref().map(PathBuf::from),
             agents: None,
         }
+    }
+}
+
+fn limits_of(config: &ProcessLimits) -> Limits {
+    Limits {
+        cpu_seconds: config.cpu_seconds,
+        file_bytes: config.file_bytes,
+        open_files: config.open_files,
+        memory_bytes: config.memory_bytes,
     }
 }
 

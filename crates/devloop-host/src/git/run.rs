@@ -288,7 +288,7 @@ impl Call<'_> {
             deadline_ms: Some(self.limit_ms),
             stop: StopPlan { interrupt_ms: 0, terminate_ms: 1_000 },
             confine: None,
-            marker: None,
+            held: None,
         };
         let exit = process::spawn(&spec)?.wait(&CancelToken::new());
         if exit.timed_out {

@@ -1,6 +1,7 @@
 //! Starting, watching and ending child processes: the only place of the host that may.
 //! It knows nothing of tasks, routes or git; it never uses a shell.
 
+pub mod birth;
 pub mod capture;
 pub mod confine;
 pub mod deadline;
@@ -8,11 +9,12 @@ pub mod env;
 pub mod spawn;
 pub mod tree;
 
+pub use birth::Limits;
 pub use capture::{Captured, Sink};
 pub use confine::Confinement;
 pub use deadline::{CancelToken, Deadline};
 pub use env::{ChildEnv, Folders, MARKER_VAR};
-pub use spawn::{Exit, Heard, Running, SpawnError, Spec, StopPlan, Talk, spawn, spawn_talking};
+pub use spawn::{Exit, Heard, Held, Running, SpawnError, Spec, StopPlan, Talk, spawn, spawn_talking};
 
 /// Runs a short program to its end with its output in memory, for probes such as `--version`; not for
 /// anything that a model or an operator's check starts.
@@ -36,7 +38,7 @@ pub fn run_short(
         deadline_ms: Some(limit_ms),
         stop: StopPlan { interrupt_ms: 0, terminate_ms: 500 },
         confine: None,
-        marker: None,
+        held: None,
     };
     Ok(spawn(&spec)?.wait(&CancelToken::new()))
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
+use super::birth::{self, Limits};
 use super::capture::{Captured, Collector, Sink};
 use super::confine::{self, Confinement};
 use super::deadline::{CancelToken, Deadline};
@@ -64,8 +65,17 @@ pub struct Spec {
     pub stop: StopPlan,
     /// What it may touch, held by the kernel; `None`: whatever this user may.
     pub confine: Option<Confinement>,
-    /// Marks descendants so that the sweep finds those that left the group. `None`: no sweep by marker.
-    pub marker: Option<String>,
+    /// How it is held; `None`: a short helper such as git, which ends by itself.
+    pub held: Option<Held>,
+}
+
+/// How a child is held that works for itself: it dies with the loop, and nothing of it is lost from sight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Marks descendants so that the sweep finds those that left the group.
+    pub marker: String,
+    /// What each process may use.
+    pub limits: Limits,
 }
 
 /// Why nothing was started.
@@ -115,6 +125,8 @@ pub struct Exit {
     pub timed_out: bool,
     /// The token was cancelled and it was stopped.
     pub cancelled: bool,
+    /// The limit that it ran into, as a sentence.
+    pub over: Option<String>,
     /// Awake milliseconds from start to end.
     pub duration_awake_ms: u64,
     /// Standard output.
@@ -181,7 +193,7 @@ impl Talk {
     }
 }
 
-/// A child that was started. Dropping it without `wait` leaves it running.
+/// A child that was started. Dropping it without `wait` leaves it running as long as this process.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -189,6 +201,7 @@ pub struct Running {
     started: Instant,
     deadline: Deadline,
     stop: StopPlan,
+    limits: Limits,
     sweep: bool,
     exited: Receiver<()>,
     stdout: Reader,
@@ -215,7 +228,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a child in its own process group.
+/// Starts a child in its own process group. One that is held dies with this process, whatever becomes of
+/// that; what it started itself is found by its marker.
 ///
 /// # Errors
 /// A named [`SpawnError`]; in every one of them nothing is running.
@@ -249,8 +263,8 @@ fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Runni
     let open = |sink| Collector::open(sink).map_err(|source| SpawnError::Output { program: name(), source });
     let (out, err) = (open(&spec.stdout)?, open(&spec.stderr)?);
     let mut env = spec.env.clone();
-    if let Some(marker) = &spec.marker {
-        env.mark(marker);
+    if let Some(held) = &spec.held {
+        env.mark(&held.marker);
     }
     let mut command = Command::new(program);
     command.args(&spec.argv[1..]).current_dir(&spec.cwd).env_clear().envs(env.iter()).process_group(0);
@@ -261,62 +275,73 @@ fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Runni
         io::ErrorKind::NotFound => SpawnError::NotFound { program: name() },
         _ => SpawnError::Start { program: name(), source },
     };
-    let mut child = match &spec.confine {
-        None => command.spawn().map_err(failed)?,
-        Some(confinement) => spawn_confined(&mut command, confinement)
-            .map_err(|source| SpawnError::Confine { program: name(), source })?
-            .map_err(failed)?,
+    if let Some(held) = &spec.held {
+        birth::prepare(&mut command, held.limits);
+    }
+    let (mut child, exited) = match born(command, spec.confine.clone()) {
+        Ok((born, exited)) => (born.map_err(failed)?, exited),
+        Err(Unborn::Confine(source)) => return Err(SpawnError::Confine { program: name(), source }),
+        Err(Unborn::Thread(source)) => return Err(SpawnError::Start { program: name(), source }),
     };
-    limit(&child);
     let pid = child.id() as i32;
+    if spec.held.is_none() {
+        birth::no_core(pid);
+    }
+    let marker = spec.held.as_ref().map(|held| held.marker.clone());
     Ok(Running {
         stdout: read_stream(child.stdout.take(), out, tee),
         stderr: read_stream(child.stderr.take(), err, None),
-        exited: watch_exit(pid),
+        exited,
         record: TreeRecord {
             boot: tree::boot_id(),
             leader: tree::identify(pid),
-            marker: spec.marker.clone().unwrap_or_else(|| format!("unmarked-{pid}")),
+            marker: marker.unwrap_or_else(|| format!("unmarked-{pid}")),
         },
         started,
         deadline: Deadline::after(spec.deadline_ms),
         stop: spec.stop,
-        sweep: spec.marker.is_some(),
+        limits: spec.held.as_ref().map(|held| held.limits).unwrap_or_default(),
+        sweep: spec.held.is_some(),
         child,
     })
 }
 
-/// Starts it from a thread that is confined, and with it all that it starts; this thread stays as it is.
-fn spawn_confined(command: &mut Command, confinement: &Confinement) -> io::Result<io::Result<Child>> {
-    let start = || confine::enter(confinement).map(|()| command.spawn());
-    thread::scope(|scope| scope.spawn(start).join())
-        .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
+/// Why the thread of a child did not come to start it.
+enum Unborn {
+    Thread(io::Error),
+    Confine(io::Error),
 }
 
-/// No child fills a disk with the memory of a crash.
-fn limit(child: &Child) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{Resource, Rlimit, prlimit};
-        let none = Rlimit { current: Some(0), maximum: Some(0) };
-        // A child that has ended already needs none, and one that may not be limited runs all the same.
-        let _ = Pid::from_raw(child.id() as i32).map(|pid| prlimit(Some(pid), Resource::Core, none));
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = child;
-}
-
-/// Tells when the child has ended without reaping it, so that its id, and with it the id of its group,
-/// cannot be another's while signals are still being sent.
-fn watch_exit(pid: i32) -> Receiver<()> {
-    let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
-        let Some(pid) = Pid::from_raw(pid) else { return };
+/// Starts it from a thread of its own, which lives until it has ended: the kernel kills a child that is held
+/// when that thread dies, which is when this process does. Where it is to be confined, that thread is, and
+/// with it all that it starts; this one stays as it is.
+///
+/// The thread tells the end by dropping its channel, without reaping the child: so its id, and with it the id
+/// of its group, cannot be another's while signals are still being sent.
+fn born(
+    mut command: Command,
+    confinement: Option<Confinement>,
+) -> Result<(io::Result<Child>, Receiver<()>), Unborn> {
+    let (told, tell) = mpsc::channel();
+    let (end, exited) = mpsc::channel::<()>();
+    let live = move || {
+        if let Err(error) = confinement.as_ref().map_or(Ok(()), confine::enter) {
+            // Nobody hears it only when this process is ending.
+            return drop(told.send(Err(Unborn::Confine(error))));
+        }
+        let child = command.spawn();
+        let pid = child.as_ref().ok().and_then(|child| Pid::from_raw(child.id() as i32));
+        drop(command);
+        drop(told.send(Ok(child)));
+        drop(told);
+        let Some(pid) = pid else { return };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), options) {}
-        drop(send);
-    });
-    receive
+        drop(end);
+    };
+    thread::Builder::new().name("devloop-child".into()).spawn(live).map_err(Unborn::Thread)?;
+    let died = || Unborn::Thread(io::Error::other("the thread that starts it panicked"));
+    Ok((tell.recv().map_err(|_| died())??, exited))
 }
 
 fn read_stream(
@@ -391,9 +416,11 @@ impl Running {
         let duration_awake_ms = self.started.elapsed().as_millis() as u64;
         let (stdout, out_error) = self.stdout.finish(DRAIN);
         let (stderr, err_error) = self.stderr.finish(DRAIN);
+        let (code, signal) = (status.and_then(|s| s.code()), status.and_then(|s| s.signal()));
         Exit {
-            code: status.and_then(|s| s.code()),
-            signal: status.and_then(|s| s.signal()),
+            over: if stopped { None } else { self.limits.hit(code, signal) },
+            code,
+            signal,
             timed_out,
             cancelled,
             duration_awake_ms,

@@ -34,6 +34,21 @@ fn checks_see_exactly_the_commit_and_leave_nothing() {
     assert!(ground.worktrees().is_empty() && !ground.root.join("by-the-check").exists());
 }
 
+/// A check that runs into a limit is red, and says which.
+#[test]
+fn a_check_above_a_limit_says_so() {
+    let ground = Ground::with(&json!([]), |config| {
+        config.acceptance = vec![shell("head -c 4097 /dev/zero > made")];
+        config.limits.file_bytes = Some(4096);
+    });
+    match checked(ground.check(&ground.head(), None)) {
+        CheckOutcome::Red { output, .. } => {
+            assert!(output.contains("it wrote a file above processLimits.fileBytes, 4096 bytes"), "{output}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn every_red_check_is_named_with_the_end_of_its_output() {
     let long = "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done; exit 3";

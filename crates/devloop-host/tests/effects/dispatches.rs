@@ -240,3 +240,24 @@ fn shutting_down_cancels_models_and_every_report_is_kept() {
     assert!(matches!(report.outcome, Outcome::Failed { class: FailureClass::Cancelled, .. }));
     assert_eq!((report.dispatch, report.epoch), (work, 1));
 }
+
+/// A worker that runs into a limit failed by itself, and the outcome says at which.
+#[test]
+fn a_worker_above_a_limit_is_an_outcome_with_a_sentence() {
+    for (length, is_over) in [(4096, false), (4097, true)] {
+        let mut rule = writes("t", &[("src/b", &*"x".repeat(length))]);
+        rule["process"] = true.into();
+        let ground = Ground::with(&json!([rule]), |config| config.limits.file_bytes = Some(4096));
+        let contract = ground.contract("t", &["src"]);
+        match ground.work(&contract, Start::Fresh).1 {
+            Outcome::Worked { .. } => assert!(!is_over, "{length}"),
+            Outcome::Failed { class: FailureClass::Task, detail } => {
+                assert!(is_over, "{length}: {detail}");
+                let expect = "the worker's process was ended: it wrote a file above processLimits.fileBytes, \
+                              4096 bytes";
+                assert_eq!(detail, expect);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -18,6 +18,7 @@ use devloop_host::backend::Surroundings;
 use devloop_host::effects::{EffectConfig, Performer, Setting};
 use devloop_host::error::{ErrorKind, HostError};
 use devloop_host::git::{Git, Repo};
+use devloop_host::process::Limits;
 use devloop_host::store::{Disk, layout};
 use devloop_wire::config_doc::{RouteConfig, Sandbox, SandboxMode};
 use devloop_wire::config_price::PriceFrom;
@@ -112,6 +113,7 @@ impl Ground {
             protected_paths: Vec::new(),
             mode_changes: Vec::new(),
             binary_max_bytes: 1024 * 1024,
+            limits: Limits::default(),
             ignored_writes: Vec::new(),
             sandbox: Sandbox { mode: SandboxMode::Off, read: Vec::new(), write: Vec::new() },
             routes: Map::from([
