@@ -16,6 +16,9 @@ const task = (id) => ({
   estimate: { lines: 1, files: 1 },
 })
 
+/** The task that a prompt is about. */
+export const taskOf = (call) => asked(call, 'taskId')
+
 export const roleOf = (call) => {
   const kind = asked(call, 'kind')
   return { plan: 'plan', implementation: 'work', review: 'review' }[kind] ?? 'other'

@@ -110,6 +110,14 @@ export class Bench {
     writeFileSync(join(this.root, '.devloop', 'config.json'), JSON.stringify(config, null, 1))
   }
 
+  /** Changes the configuration before the loop reads it. */
+  change(edit) {
+    const path = join(this.root, '.devloop', 'config.json')
+    const config = JSON.parse(readFileSync(path, 'utf8'))
+    edit(config)
+    writeFileSync(path, JSON.stringify(config, null, 1))
+  }
+
   /** Starts the loop; `ended` is its exit code and output. */
   loop(words = ['run', '--until-idle']) {
     const stdio = ['ignore', 'pipe', 'pipe']
