@@ -14,6 +14,8 @@ mod crash;
 mod crash_night;
 #[path = "cli/demo.rs"]
 mod demo;
+#[path = "cli/denied.rs"]
+mod denied;
 #[path = "cli/disk.rs"]
 mod disk;
 #[path = "cli/help.rs"]

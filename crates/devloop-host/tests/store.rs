@@ -14,6 +14,8 @@ mod faults;
 mod journal;
 #[path = "store/ledger.rs"]
 mod ledger;
+#[path = "store/limits.rs"]
+mod limits;
 #[path = "store/locks.rs"]
 mod locks;
 #[path = "store/recovery.rs"]
