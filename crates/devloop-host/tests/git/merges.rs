@@ -191,8 +191,14 @@ fn hazard_23_a_big_diff_is_whole_or_says_what_is_missing() {
     let cut = inspect::diff_text(&f.repo, &base, &head, 100_000).unwrap();
     assert_eq!(cut.omitted, [RepoPath::new("a-generated.txt")]);
     assert!(String::from_utf8(cut.patch).unwrap().contains("+by hand"));
-    let call = f.repo.call(["cat-file", "blob", &format!("{head}:a-generated.txt")]).max_bytes(1000);
-    assert!(matches!(call.ok(), Err(GitError::TooMuch { .. })));
+    let length = whole.patch.len();
+    for (limit, omitted) in [(length, 0), (length - 1, 1)] {
+        assert_eq!(inspect::diff_text(&f.repo, &base, &head, limit).unwrap().omitted.len(), omitted);
+    }
+    let blob = format!("{head}:a-generated.txt");
+    let read = |limit| f.repo.call(["cat-file", "blob", &blob]).max_bytes(limit).ok();
+    assert_eq!(read(big.len()).unwrap().len(), big.len());
+    assert!(matches!(read(big.len() - 1), Err(GitError::TooMuch { .. })));
 }
 
 #[test]
