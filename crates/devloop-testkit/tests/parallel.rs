@@ -79,7 +79,8 @@ fn forty_tasks_on_eight_slots_take_what_eight_workers_need() {
     let (took, working, started) = run(tasks);
     assert_eq!((started.len(), working.iter().max()), (40, Some(&8)));
     let ideal = 40 / u64::from(SLOTS) * TASK_MS;
-    assert!(took * 100 <= ideal * 115, "{took} ms of {ideal} ms at best");
+    // It takes 5,014 ms: what the plan, the last review and the last merge add. 1.15 of ideal would be 5,750.
+    assert!((ideal..=5_050).contains(&took), "{took} ms of {ideal} ms at best");
 }
 
 #[test]

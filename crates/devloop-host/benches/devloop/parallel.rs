@@ -32,6 +32,8 @@ fn script() -> Value {
 fn config() -> Value {
     let mut config = scripted();
     config["budget"] = json!({ "maxParallelWorkers": SLOTS, "maxParallelPerProject": SLOTS });
+    // The default reserves of eight workers are more than a session may cost: money would be measured.
+    config["scripted"]["reserveUsd"] = json!(0.02);
     config
 }
 

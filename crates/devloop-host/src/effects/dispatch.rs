@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use devloop_core::effect::{Contract, Job, Start as WorkStart};
 use devloop_core::ids::{DispatchId, Oid, RouteKey, TaskId};
@@ -310,7 +310,8 @@ fn run(
 }
 
 fn look(shared: &Shared) -> Result<Snapshot, HostError> {
-    let _checkout = locked(&shared.checkout);
+    // Looks change nothing, so they do not wait for each other.
+    let _checkout = shared.checkout.read().unwrap_or_else(PoisonError::into_inner);
     Ok(snapshot(shared.repo())?)
 }
 

@@ -1,15 +1,17 @@
 //! The merge of a reviewed head: probed, tried, checked as the very commit that is then published by
 //! compare-and-swap. Nothing is published without a `MergeProof`, and nothing of a person's is touched.
 
+use std::sync::PoisonError;
+
 use devloop_core::effect::Contract;
 use devloop_core::ids::{Branch, DispatchId, Oid};
 use devloop_core::report::{CheckOutcome, FailureClass, MergeFault, Outcome};
 use devloop_core::review::{CandidateChecks, MergeProof};
 use devloop_core::task::clip;
 
+use super::Shared;
 use super::check::{Subject, run_checks};
 use super::chores::full_ref;
-use super::{Shared, locked};
 use crate::backend::stopped;
 use crate::error::HostError;
 use crate::git::commit::Trailers;
@@ -186,7 +188,7 @@ fn publish_proven(shared: &Shared, name: &str, proof: &MergeProof, commit: &Oid)
         return Ok(Ended::Report(fault(MergeFault::Git, detail, Vec::new())));
     }
     shared.fence()?;
-    let _checkout = locked(&shared.checkout);
+    let _checkout = shared.checkout.write().unwrap_or_else(PoisonError::into_inner);
     Ok(match publish(repo, name, commit, &proof.target, "devloop: merge")? {
         // A checkout that stays behind is taken along by whoever publishes next; the merge itself is done.
         Published::Done | Published::CheckoutBehind { .. } => {
@@ -203,7 +205,7 @@ pub(super) fn take_checkout_along(shared: &Shared, name: &str, commit: &Oid) -> 
     if repo.resolve(name)?.as_ref() == Some(commit)
         && let Some(before) = repo.resolve(&format!("{commit}^1"))?
     {
-        let _checkout = locked(&shared.checkout);
+        let _checkout = shared.checkout.write().unwrap_or_else(PoisonError::into_inner);
         publish(repo, name, commit, &before, "devloop: follow")?;
     }
     Ok(())

@@ -139,7 +139,7 @@ struct Shared {
     pool: Mutex<()>,
     /// Held while the operator's checkout follows a merge, and while a snapshot of it is taken, so that the
     /// host's own change is never taken for a worker's.
-    checkout: Mutex<()>,
+    checkout: RwLock<()>,
     flights: Flights,
     left: Left,
     on_report: OnReport,
@@ -188,7 +188,7 @@ impl Performer {
                 setting,
                 config,
                 pool: Mutex::new(()),
-                checkout: Mutex::new(()),
+                checkout: RwLock::new(()),
                 flights: Flights::default(),
                 left: Left::default(),
                 on_report,

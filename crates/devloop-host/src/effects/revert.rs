@@ -1,6 +1,8 @@
 //! Taking a published merge back, from exactly that merge, and laying the task's change ready again on top of
 //! the revert. Probed by trailers, so that a crash between the two is finished by the next owner.
 
+use std::sync::PoisonError;
+
 use devloop_core::effect::Contract;
 use devloop_core::ids::{Branch, DispatchId, Oid};
 use devloop_core::report::{MergeFault, Outcome};
@@ -74,7 +76,7 @@ fn take_back(
     }
     let made = revert(repo, commit, &trailers(contract, dispatch), &Identity::devloop())?;
     shared.fence()?;
-    let _checkout = locked(&shared.checkout);
+    let _checkout = shared.checkout.write().unwrap_or_else(PoisonError::into_inner);
     Ok(match publish(repo, name, &made, commit, "devloop: revert")? {
         Published::Done | Published::CheckoutBehind { .. } => Ok(made),
         Published::Lost { .. } => {

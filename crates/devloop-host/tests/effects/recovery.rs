@@ -8,7 +8,7 @@ use devloop_core::effect::{Effect, Start};
 use devloop_core::ids::Branch;
 use devloop_core::report::{CheckOutcome, Outcome};
 use devloop_host::effects::run_record::{self, Role, RunRecord};
-use devloop_host::process::MARKER_VAR;
+use devloop_host::process::{MARKER_VAR, tree};
 use serde_json::json;
 
 use crate::ground::{Ground, target, writes};
@@ -135,6 +135,10 @@ fn the_processes_of_a_dead_owners_run_are_ended_by_their_marker() {
     let record = RunRecord::new(dispatch, 1, Role::Work, marker.clone(), ground.head());
     record.write(&ground.setting.disk, armed).unwrap();
     let mut child = Command::new("sleep").arg("600").env(MARKER_VAR, &marker).spawn().unwrap();
+    // A process that has just begun shows its environment a moment later than its id.
+    while tree::find_by_marker(&marker).is_empty() {
+        std::thread::yield_now();
+    }
     ground.performer.perform(Effect::Cancel { dispatch });
     assert_eq!(child.wait().unwrap().signal(), Some(9));
 }
