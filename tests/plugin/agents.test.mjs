@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test'
 
 import { startModelServer } from '../fakes/model-server.mjs'
 import { honest, roleOf } from '../workers/lib/answers.mjs'
-import { Dsh, distFolder, installHost, sampleRepository, until } from './lib/harness.mjs'
+import { Dsh, sampleRepository, until } from './lib/harness.mjs'
 
 const PRICE = { input: 1, cacheRead: 0.1, output: 4 }
 const worker = { backend: 'subagent:spawn', model: 'deepseek-v4-flash', price: PRICE }
@@ -20,11 +20,7 @@ let dsh
 let nights = 0
 
 before(async () => {
-  const folder = join(distFolder, 'test')
-  const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))
-  assert.ok(tarball, 'no tarball; run `cargo xtask dist --quick` first')
-  dsh = new Dsh(await installHost())
-  await dsh.call(['plugin', '--profile', 'web', 'add', join(folder, tarball)])
+  dsh = await Dsh.withPlugin()
 })
 after(() => dsh?.end())
 

@@ -16,11 +16,11 @@ import { after, before, test } from 'node:test'
 import { promisify } from 'node:util'
 import {
   Dsh,
-  distFolder,
   installHost,
   repository,
   sampleRepository,
   snapshot,
+  testTarball,
   until,
 } from './lib/harness.mjs'
 
@@ -30,10 +30,7 @@ let dsh
 let tarball
 
 before(async () => {
-  tarball = readdirSync(join(distFolder, 'test'))
-    .map((name) => join(distFolder, 'test', name))
-    .find((name) => name.endsWith('.tgz'))
-  assert.ok(tarball, 'no tarball; run `cargo xtask dist --quick` first')
+  tarball = testTarball()
   dsh = new Dsh(await installHost())
 })
 after(() => dsh?.end())

@@ -3,21 +3,17 @@
 // nothing is written over it. Needs `cargo xtask dist` before.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 
-import { Dsh, distFolder, installHost, sampleRepository, snapshot, until } from './lib/harness.mjs'
+import { Dsh, sampleRepository, snapshot, until } from './lib/harness.mjs'
 
 const PACKAGE = '@jhfnetboy/dsh-devloop'
 let dsh
 
 before(async () => {
-  const folder = join(distFolder, 'test')
-  const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))
-  assert.ok(tarball, 'no tarball; run `cargo xtask dist --quick` first')
-  dsh = new Dsh(await installHost())
-  await dsh.call(['plugin', '--profile', 'web', 'add', join(folder, tarball)])
+  dsh = await Dsh.withPlugin()
 })
 after(() => dsh?.end())
 

@@ -46,6 +46,14 @@ export async function installHost() {
   return join(folder, 'node_modules', '.bin', 'dsh')
 }
 
+/** The package as `cargo xtask dist` packed it for tests. */
+export function testTarball() {
+  const folder = join(distFolder, 'test')
+  const name = existsSync(folder) && readdirSync(folder).find((file) => file.endsWith('.tgz'))
+  if (!name) throw new Error('no tarball; run `cargo xtask dist --quick` first')
+  return join(folder, name)
+}
+
 function withTools(env) {
   return { ...env, PATH: [tools, env.PATH].join(delimiter) }
 }
@@ -70,6 +78,13 @@ export class Dsh {
       ...(TMPDIR ? { TMPDIR } : {}),
     })
     this.webs = []
+  }
+
+  /** One whose web profile has the plugin, from the tarball for tests. */
+  static async withPlugin() {
+    const dsh = new Dsh(await installHost())
+    await dsh.call(['plugin', '--profile', 'web', 'add', testTarball()])
+    return dsh
   }
 
   /** One run of `dsh`, with its output; a bad exit is an exception that carries both streams. */

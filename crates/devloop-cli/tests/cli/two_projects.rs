@@ -24,7 +24,7 @@ const COST: u64 = 40_000;
 /// The longest wait for anything; it only keeps a lost event from hanging the test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A project whose workers are processes, so that they outlive a loop that is killed, and take so long.
+/// A project whose workers are processes of their own, as those of people are, and take so long.
 fn project(bench: &Bench, name: &str, cap: f64, delay_ms: u32) -> PathBuf {
     let root = devloop_host::backend::demo::sample_repo(&bench.path(name)).unwrap();
     let rule = |role: &str, more: Value| {
@@ -150,7 +150,7 @@ fn night(bench: &Bench, one: &Path, other: &Path) -> (usize, u64) {
     });
     first.kill().unwrap();
     first.wait().unwrap();
-    // Its worker is alive for more than a second; the second loop could take its slot meanwhile.
+    // Its worker dies with it; the second loop may take the slot as soon as that is seen, and not before.
     let before = started(other, "").len();
     until("the second loop goes on", || {
         started(other, "").len() >= before + 2 || second.try_wait().unwrap().is_some()

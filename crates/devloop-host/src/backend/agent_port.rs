@@ -360,8 +360,14 @@ mod tests {
         assert!(told(r#""end":{"kind":"slept"}"#).starts_with("this is no answer of an agent"));
         assert!(told(r#""usage":{"inputTokens":-1}"#).starts_with("this is no answer of an agent"));
         let port = AgentPort::new(Box::new(|_| true));
-        let long = "x".repeat(ANSWER_MAX_BYTES);
-        let long = told(&format!(r#""end":{{"kind":"completed","text":"{long}"}}"#));
+        // The whole answer counts, with what `told` puts around it.
+        let around = r#"{"dispatch":"d","end":{"kind":"completed","text":""}}"#.len();
+        let of = |length: usize| {
+            let text = "x".repeat(length - around);
+            told(&format!(r#""end":{{"kind":"completed","text":"{text}"}}"#))
+        };
+        assert!(of(ANSWER_MAX_BYTES).starts_with("said xx"), "at its limit it is read");
+        let long = of(ANSWER_MAX_BYTES + 1);
         assert!(long.starts_with("InvalidResult") && long.contains("more than the 8388608"), "{long}");
         assert_eq!(port.tell(r#"{"dispatch":"nobody's","end":{"kind":"aborted"}}"#), Ok(()));
     }

@@ -188,6 +188,21 @@ mod tests {
     }
 
     #[test]
+    fn a_login_file_is_read_up_to_its_limit_and_named_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(".agent")).unwrap();
+        let path = dir.path().join(".agent/auth.json");
+        let look = |length: u64| {
+            std::fs::write(&path, vec![b' '; length as usize]).unwrap();
+            find(&LOGIN, &around(dir.path(), &[]))
+        };
+        let Ok(Some(Key::File(_, bytes))) = look(LOGIN_MAX_BYTES) else { panic!("it is read") };
+        assert_eq!(bytes.len() as u64, LOGIN_MAX_BYTES);
+        let said = look(LOGIN_MAX_BYTES + 1).unwrap_err();
+        assert!(said.contains("auth.json") && said.contains("larger than"), "{said}");
+    }
+
+    #[test]
     fn a_damaged_list_is_named_without_its_content() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(".dsh/.credentials.yaml");

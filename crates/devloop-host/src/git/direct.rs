@@ -195,6 +195,19 @@ mod tests {
     }
 
     #[test]
+    fn packed_refs_are_read_up_to_their_limit_and_left_to_git_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("refs/heads")).unwrap();
+        let (path, one) = (dir.path().join("packed-refs"), "1".repeat(40));
+        std::fs::write(&path, format!("{one} refs/heads/a\n")).unwrap();
+        for (length, expect) in [(PACKED_BYTES, Some(Oid::parse(&one).ok())), (PACKED_BYTES + 1, None)] {
+            // Zeros behind the line, which no disk holds.
+            std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+            assert_eq!(tip(dir.path(), "refs/heads/a"), expect, "{length}");
+        }
+    }
+
+    #[test]
     fn head_is_a_branch_a_commit_or_left_to_git() {
         let dir = tempfile::tempdir().unwrap();
         let says = |text: &str| {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use crate::fixture::{Fixture, git_in, write};
+use crate::fixture::{Fixture, git_in, read, write};
 use devloop_host::git::status::dirty;
 use devloop_host::git::{Git, GitError, Repo};
 
@@ -30,6 +30,22 @@ fn a_git_that_hangs_is_ended_at_its_limit() {
         let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
         assert!(stat.is_empty() || stat.contains(") Z "), "what it started is gone too: {stat}");
     }
+}
+
+/// Each filter that is switched off costs room in the environment of git, so their number has an end.
+#[test]
+fn as_many_filters_as_a_repository_can_have_are_off_and_one_more_is_refused() {
+    let f = Fixture::new();
+    let config = f.root.join(".git/config");
+    let plain = read(&config);
+    let with = |count: usize| {
+        let filters: String = (0..count).map(|n| format!("[filter \"f{n}\"]\n\tclean = false\n")).collect();
+        write(&config, &format!("{plain}{filters}"));
+        f.repo.refused_filters()
+    };
+    assert_eq!(with(200).unwrap().len(), 200);
+    let said = with(201).unwrap_err();
+    assert!(said.to_string().contains("more content filters than a repository can have"), "{said}");
 }
 
 #[test]
