@@ -10,7 +10,7 @@ macro_rules! observation_shapes {
         $record!($wit, observation::RepoSeen {
             branch, tip, remote_default, checkout, contains_last_merge,
         });
-        $record!($wit, observation::Others { committed_today, slots, waiting });
+        $record!($wit, observation::Others { committed_today, slots });
         $variant!($wit, report::UsageSource { Result, SessionRecords, AgentPort, Unknown });
         $variant!($wit, report::UsageBasis { PerDispatch, Partial, Cumulative, Unknown });
         $record!($wit, report::Usage { tokens, cost, source, basis });

@@ -156,10 +156,7 @@ fn slots(view: &View<'_>, seen: &Observation) -> Option<Admission> {
     if own >= limits.parallel_project.max(1) {
         return Some(Admission::Blocked(Obstacle::Slot));
     }
-    // Slots are nobody's: a project that has one leaves a free one to whoever has none.
-    let left = if own > 0 { seen.others.waiting } else { 0 };
-    let taken = own.saturating_add(seen.others.slots).saturating_add(left);
-    if taken >= limits.parallel_process.max(1) {
+    if own.saturating_add(seen.others.slots) >= limits.parallel_process.max(1) {
         let obstacle = if own > 0 { Obstacle::Slot } else { Obstacle::SharedSlot };
         return Some(Admission::Blocked(obstacle));
     }

@@ -83,11 +83,8 @@ data! {
     pub struct Others {
         /// Spent and set aside today.
         pub committed_today: UsdMicros,
-        /// Worker slots taken.
+        /// Worker slots that they have, and those that the host leaves to them.
         pub slots: u32,
-        /// Projects without a worker that wait for a slot.
-        #[cfg_attr(feature = "serde", serde(default))]
-        pub waiting: u32,
     }
 
     /// A lease of another owner.

@@ -51,8 +51,7 @@ pub fn others(ledger: &Ledger, armed: &Armed, days: impl IntoIterator<Item = u64
     let mut shares = ledger.shares(outlives);
     let mine = shares.remove(&own).and_then(|share| share.claim);
     let slots = fair::left_to_others(looker, &own, mine, &shares);
-    // The core would leave one more slot for each project that waits; they are all in `slots`.
-    Others { committed_today: committed, slots, waiting: 0 }
+    Others { committed_today: committed, slots }
 }
 
 /// Whether something of a dispatch runs although the loop that started it is dead: it works on until the next
@@ -137,7 +136,7 @@ pub fn wanted(state: &LoopState, policy: &Policy, seen: &Observation) -> u32 {
     }
     // What would wait for its money or its route all the same leaves the slot to others.
     let mut alone = seen.clone();
-    (alone.others.slots, alone.others.waiting) = (0, 0);
+    alone.others.slots = 0;
     let kept: BTreeSet<Subject> =
         obstacles(state, policy, &alone).into_iter().map(|(subject, _)| subject).collect();
     let waits = obstacles(state, policy, seen).into_iter().filter(|(subject, obstacle)| {

@@ -214,7 +214,6 @@ impl Inputs {
             others: Others {
                 committed_today: UsdMicros(if self.odd(3) { self.random.below(1 << 26) } else { 0 }),
                 slots: if self.odd(5) { 4 } else { 0 },
-                waiting: if self.odd(5) { 1 } else { 0 },
             },
             reports: self.reports(state),
             orphans: self.orphans(state),

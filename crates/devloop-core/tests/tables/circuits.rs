@@ -203,10 +203,10 @@ fn slots(sheet: &mut Sheet) {
     }
     world.policy.limits.parallel_project = 3;
     world.policy.limits.parallel_process = 2;
-    for waiting in [1, 0] {
+    for left in [1, 0] {
         let mut seen = world.observe();
-        seen.others.waiting = waiting;
-        let name = format!("1 of 2 of the process used, {waiting} projects without a worker wait");
+        seen.others.slots = left;
+        let name = format!("1 of 2 of the process used, {left} of others or left to them");
         sheet.tick(&name, &world.state, &world.policy, &seen);
     }
 }

@@ -202,8 +202,7 @@ fn disk_freed(world: &mut World) -> Kept {
 fn others_busy(world: &mut World) -> Kept {
     let committed_today = UsdMicros(world.draw.pick(&[100_000, 0, 50_000_000, 2_000_000_000]));
     let slots = world.draw.pick(&[0, 4, 5]);
-    let waiting = world.draw.pick(&[0, 0, 1]);
-    world.others = Others { committed_today, slots, waiting };
+    world.others = Others { committed_today, slots };
     Ok(())
 }
 
