@@ -298,7 +298,9 @@ fn a_what_if_needs_a_trace_and_names_the_fault_of_the_policy_file() {
     assert_eq!(said.kind(), ErrorKind::Config);
     assert!(said.to_string().contains("budget.maxCostUsdPerGaol: unknown key; did you mean"), "{said}");
     let document = r#"{"budget":{"maxCostUsdPerGoal":0.15}}"#;
-    let padded = |length: usize| folder.file("long.json", &format!("{document:length$}"));
+    let padded = |length: usize| {
+        folder.file("long.json", &format!("{document}{}", " ".repeat(length - document.len())))
+    };
     let at = replay::what_if(Recording::Project(&armed), &padded(1024 * 1024)).unwrap();
     assert_eq!(at.what_if, found.what_if);
     let above = refused(Recording::Project(&armed), &padded(1024 * 1024 + 1));
