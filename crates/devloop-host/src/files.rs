@@ -131,6 +131,13 @@ pub fn list_names(dir: &Path) -> io::Result<Vec<std::ffi::OsString>> {
     }
 }
 
+/// What the links in a folder lead to; a link to nothing, and a folder that cannot be listed, name nothing.
+pub fn list_links(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let links = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter_map(|entry| canonical(&entry.path()).ok()).collect()
+}
+
 /// Creates (or empties) a file that only this user can read, never through a link.
 pub fn create_private(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     let mut options = OpenOptions::new();

@@ -10,6 +10,7 @@ mod command;
 pub mod demo;
 mod dsh;
 mod fault;
+pub mod installed;
 mod login;
 mod noop;
 mod redact;
@@ -31,7 +32,6 @@ use devloop_wire::config_doc::{AdapterConfig, Config, RouteConfig};
 use devloop_wire::envelope::Expected;
 
 use crate::effects::run_record::Role;
-use crate::files;
 use crate::git::Repo;
 use crate::process::tree::TreeRecord;
 use crate::process::{CancelToken, Confinement, Deadline, Exit, Folders, Limits};
@@ -256,7 +256,7 @@ fn problem(kind: Kind, config: &AdapterConfig, around: &Surroundings) -> Option<
     let adapter = adapter_of(kind)?;
     let name = adapter.name;
     let program = config.argv.first().map_or(name, String::as_str);
-    if !is_program(program, around) {
+    if installed::find(Path::new(program), around).is_none() {
         let mend = format!("install it or name it under {name}.argv");
         return Some(format!("starts `{program}`, which is not on the search path; {mend}"));
     }
@@ -267,19 +267,6 @@ fn problem(kind: Kind, config: &AdapterConfig, around: &Surroundings) -> Option<
         }
         Ok(_) => None,
     }
-}
-
-fn is_program(name: &str, around: &Surroundings) -> bool {
-    program_at(Path::new(name), around).is_some()
-}
-
-/// Where a program is: at a path of its own, or on the search path.
-fn program_at(name: &Path, around: &Surroundings) -> Option<PathBuf> {
-    if name.components().count() > 1 {
-        return Some(name.to_path_buf()).filter(|path| files::is_program(path));
-    }
-    let paths = around.get("PATH").unwrap_or_default();
-    std::env::split_paths(paths).map(|folder| folder.join(name)).find(|path| files::is_program(path))
 }
 
 #[cfg(test)]

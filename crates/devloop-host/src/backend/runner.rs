@@ -16,7 +16,7 @@ use super::adapter::{self, Adapter, Answer, Channel, Layout, Places, Said, Seen,
 use super::fault::{Fault, Found};
 use super::login::{self, Key};
 use super::redact::Secrets;
-use super::{Backend, BackendResult, Ground, Run, expected, stop_of};
+use super::{Backend, BackendResult, Ground, Run, expected, installed, stop_of};
 use crate::clock::system_wall_ms;
 use crate::effects::prompt;
 use crate::files::{self, FileProblem};
@@ -251,15 +251,10 @@ impl CommandLine {
     /// A program may read what is installed beside it.
     fn with_program(&self, confine: &Confinement) -> Confinement {
         let mut confine = confine.clone();
+        let around = &self.ground.around;
         let named = self.program().into_iter().next().map(PathBuf::from);
-        let found = named.and_then(|name| super::program_at(&name, &self.ground.around));
-        let real = found.and_then(|path| files::canonical(&path).ok());
-        if let Some(real) = &real {
-            // A package of npm reads what it depends on, wherever in the tree of packages that lies.
-            let is_packages = |path: &&Path| path.file_name().is_some_and(|name| name == "node_modules");
-            let beside = real.parent().into_iter().chain(real.ancestors().filter(is_packages).last());
-            confine.read.extend(beside.map(Path::to_path_buf));
-        }
+        let found = named.and_then(|name| installed::find(&name, around));
+        confine.read.extend(found.iter().flat_map(|path| installed::with_program(path, around)));
         confine
     }
 

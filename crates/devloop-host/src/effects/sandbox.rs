@@ -7,6 +7,7 @@ use devloop_core::policy::Backend;
 use devloop_wire::config_doc::SandboxMode;
 
 use super::{EffectConfig, Shared};
+use crate::backend::installed;
 use crate::error::{ErrorKind, HostError};
 use crate::git::Repo;
 use crate::process::{Confinement, confine};
@@ -39,11 +40,9 @@ pub(super) fn of_run(
     }
     let home = config.around.get("HOME").map(PathBuf::from);
     let named = |paths: &[String]| paths.iter().map(|path| expand(path, home.as_deref())).collect::<Vec<_>>();
-    let programs = std::env::split_paths(config.around.get("PATH").unwrap_or_default());
-    // A search path may name anything; the home folder is not opened by it.
-    let programs = programs.filter(|p| p.is_absolute() && p.parent().is_some() && Some(p) != home.as_ref());
     let mut read: Vec<PathBuf> = vec![shared.repo().common_dir().to_path_buf()];
-    read.extend(programs);
+    let on_path = installed::on_search_path(&config.around);
+    read.extend(on_path.into_iter().filter(|path| !confine::is_open(path)));
     read.extend(named(&config.sandbox.read));
     let mut write = vec![worktree.root().to_path_buf(), own.to_path_buf()];
     write.extend(named(&config.sandbox.write));

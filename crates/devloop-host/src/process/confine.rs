@@ -2,7 +2,7 @@
 //! of the system to run. It chooses no folders; where the kernel has no such thing, it says so.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The folders of one child. Anything else can be neither read nor written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +46,11 @@ const DEVICES: [&str; 7] =
 #[must_use]
 pub fn is_available() -> bool {
     kernel::ruleset(&Confinement::default()).is_ok()
+}
+
+/// Whether every program may read this, confined or not by anything more.
+pub fn is_open(path: &Path) -> bool {
+    SYSTEM.iter().any(|part| path.starts_with(part))
 }
 
 /// Confines the calling thread, and every child that it starts from now on. There is no way back.
