@@ -4,6 +4,7 @@ import { execFile, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 import { installHost, repository, sampleRepository } from '../../plugin/lib/harness.mjs'
@@ -158,6 +159,11 @@ export class Bench {
       }
     }
     return found
+  }
+
+  /** Resolves when no dispatch lives; the test's own limit ends the wait. */
+  async emptied() {
+    while (this.workers().length > 0) await pause(50)
   }
 
   leftovers() {
