@@ -37,10 +37,19 @@ impl<'a> Fields<'a> {
 
 /// The word of `known` that was most likely meant.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    nearest_within(1.max(word.chars().count() / 3), word, known)
+}
+
+/// The same, at most so many slips of the pen away.
+pub(crate) fn nearest_within<'a>(
+    slips: usize,
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let word = word.to_lowercase();
     let distance = |k: &str| strsim::damerau_levenshtein(&word, &k.to_lowercase());
     let best = known.into_iter().min_by_key(|k| distance(k))?;
-    (distance(best) <= 2.max(word.chars().count() / 2)).then_some(best)
+    (distance(best) <= slips).then_some(best)
 }
 
 fn hint(word: &str, known: &[&str]) -> String {
@@ -55,9 +64,22 @@ impl Faults {
 
     /// An object with known keys only.
     pub(crate) fn fields<'a>(&mut self, node: &'a Node, path: &str, known: &[&str]) -> Fields<'a> {
+        self.fields_beside(node, path, known, ("", &[]))
+    }
+
+    /// The same, for an object whose keys are easily written into another, which is named in words.
+    pub(crate) fn fields_beside<'a>(
+        &mut self,
+        node: &'a Node,
+        path: &str,
+        known: &[&str],
+        (place, others): (&str, &[&str]),
+    ) -> Fields<'a> {
         let fields = self.any_fields(node, path);
         for (key, _) in fields.iter().filter(|(key, _)| !known.contains(key)) {
-            self.add(Weight::Error, fields.at(key), format!("unknown key{}", hint(key, known)));
+            let moved = others.contains(&key).then(|| format!("; it belongs {place}"));
+            let hint = moved.unwrap_or_else(|| hint(key, known));
+            self.add(Weight::Error, fields.at(key), format!("unknown key{hint}"));
         }
         fields
     }

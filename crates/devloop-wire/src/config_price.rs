@@ -8,7 +8,7 @@ use devloop_core::units::{MAX_NUMBER, Price, UsdMicros};
 use serde::Deserialize;
 
 use crate::config_doc::Weight;
-use crate::config_fields::{Faults, Fields};
+use crate::config_fields::{Faults, Fields, nearest_within};
 use crate::money::parse_usd;
 use crate::tree::Node;
 
@@ -107,6 +107,27 @@ pub fn list() -> &'static [Row] {
 pub fn listed(provider: &str, model: &str) -> Option<&'static Row> {
     let named = |names: &[String], name: &str| names.iter().any(|known| known == name);
     LIST.iter().find(|row| named(&row.providers, provider) && named(&row.models, model))
+}
+
+/// Models that people name and whose price is not listed.
+const UNPRICED: [(&str, &[&str]); 3] = [
+    ("claude", &["opus", "haiku"]),
+    ("codex", &["gpt-5.4", "gpt-5.5"]),
+    ("dsh", &["deepseek-pro", "deepseek-chat", "deepseek-reasoner"]),
+];
+
+/// The known model that this name is a slip of the pen for, if it looks like one. Another number is another
+/// model, newer than these lists; nobody is told that it is wrong.
+pub(crate) fn meant(provider: &str, model: &str) -> Option<&'static str> {
+    let rows = LIST.iter().filter(|row| row.providers.iter().any(|known| known == provider));
+    let listed = rows.flat_map(|row| row.models.iter().map(String::as_str));
+    let others = UNPRICED.iter().filter(|(known, _)| *known == provider).flat_map(|(_, models)| *models);
+    let known: Vec<&str> = listed.chain(others.copied()).collect();
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    if known.iter().any(|name| letters(name) == letters(model)) {
+        return None;
+    }
+    nearest_within(2, model, known)
 }
 
 impl Row {

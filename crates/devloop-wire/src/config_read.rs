@@ -49,10 +49,10 @@ pub(crate) fn read(node: &Node) -> (Config, Vec<ConfigFault>) {
     let mut faults = Faults::default();
     let empty = Node::Map(Vec::new());
     let node = if *node == Node::Null { &empty } else { node };
-    let top = faults.fields(node, "", KEYS);
+    let top = faults.fields_beside(node, "", KEYS, ("under budget", BUDGET_KEYS));
     let routes = config_routes::read(&mut faults, &top);
     let budget = top.get("budget").unwrap_or(&empty);
-    let budget = faults.fields(budget, "budget", BUDGET_KEYS);
+    let budget = faults.fields_beside(budget, "budget", BUDGET_KEYS, ("at the top", KEYS));
     let all_projects = faults.money(&top, "maxCostUsdPerDayAllProjects");
     let limits = limits(&mut faults, &budget, all_projects);
     let config = Config {

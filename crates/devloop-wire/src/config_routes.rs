@@ -315,6 +315,11 @@ fn read_route(
         faults.add(Weight::Closing, path, format!("provider and model must be {}", bad.rule));
         Identity::parse("unknown/unknown").expect("a valid identity")
     });
+    if let Some((model, meant)) = model.as_deref().and_then(|m| Some((m, config_price::meant(&vendor, m)?))) {
+        let at = if f.get("model").is_some() { f.at("model") } else { path.to_owned() };
+        let what = format!("{model} is no model that is known here; did you mean {meant}?");
+        faults.add(Weight::Warning, at, what);
+    }
     let max_tokens = f.get("maxTokens").map(|_| faults.number(&f, "maxTokens", (1, MAX_NUMBER), 32_000));
     let tariff = config_price::read(faults, &f, &vendor, model.as_deref(), usd_per_cny);
     let route = RouteConfig {

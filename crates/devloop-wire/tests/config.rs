@@ -365,6 +365,47 @@ fn nobody_reviews_their_own_work() {
     );
 }
 
+/// A slip of the pen in a model's name is said while someone is there to mend it; a newer model is not one.
+#[test]
+fn a_model_that_looks_like_a_slip_of_the_pen_is_said_with_the_one_that_was_meant() {
+    let said = |backend: &str, model: &str| {
+        let route = format!(r#"{{"backend":"{backend}","model":"{model}"}}"#);
+        let config = parse(&format!(r#"{{"agentBackend":"routed","routing":{{"T1":{route}}}}}"#));
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    let cases = [
+        ("claude", "sonet", "sonnet"),
+        ("claude", "hiaku", "haiku"),
+        ("claude", "claude-sonet-5-5", "claude-sonnet-5-5"),
+        ("codex", "gtp-5.5", "gpt-5.5"),
+        ("dsh", "deepseek-falsh", "deepseek-flash"),
+    ];
+    for (backend, model, meant) in cases {
+        let expected =
+            format!("routing.T1.model: {model} is no model that is known here; did you mean {meant}?");
+        assert_eq!(said(backend, model), expected);
+    }
+    let newer = [("claude", "claude-sonnet-6-1"), ("codex", "gpt-6"), ("dsh", "deepseek-v5-flash")];
+    let others = [("claude", "claude-mythos-1"), ("codex", "o9-mini"), ("dsh", "sonet")];
+    for (backend, model) in newer.into_iter().chain(others) {
+        assert_eq!(said(backend, model), "", "{backend} {model}");
+    }
+    let chosen = parse(r#"{"agentBackend":"routed","reviewModel":"opsu"}"#);
+    let expected = "reviewerRoute: opsu is no model that is known here; did you mean opus?";
+    assert_eq!(chosen.warnings[0].to_string(), expected);
+}
+
+/// A key in the wrong object is told its place, not a neighbour that looks like it.
+#[test]
+fn a_key_in_the_wrong_object_is_told_where_it_belongs() {
+    let limit = refused(r#"{"maxParallelWorkers":4}"#);
+    assert_eq!(limit, "maxParallelWorkers: unknown key; it belongs under budget");
+    let cap = refused(r#"{"budget":{"maxCostUsdPerDayAllProjects":4}}"#);
+    assert_eq!(cap, "budget.maxCostUsdPerDayAllProjects: unknown key; it belongs at the top");
+    assert_eq!(refused(r#"{"model":"sonnet"}"#), "model: unknown key");
+    assert_eq!(refused(r#"{"acceptanec":[]}"#), "acceptanec: unknown key; did you mean acceptance?");
+}
+
 #[test]
 fn zero_is_a_limit_for_money_only_and_a_reserve_above_a_cap_is_said() {
     let base = r#""agentBackend":"scripted","scripted":{"script":"s"}"#;
