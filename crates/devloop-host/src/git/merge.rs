@@ -2,6 +2,8 @@
 //! no ref moves here except a task's own branch in a refresh; publishing is `publish.rs`.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 use devloop_core::ids::{DispatchId, Oid};
 
@@ -44,12 +46,13 @@ pub fn trial(repo: &Repo, ours: &Oid, theirs: &Oid) -> Result<Trial, GitError> {
     Ok(Trial::Conflict { paths: paths.into_iter().collect() })
 }
 
-fn merge_drivers(repo: &Repo) -> Result<Vec<String>, GitError> {
+/// Their names are bytes: one that is no text runs like any other.
+fn merge_drivers(repo: &Repo) -> Result<Vec<OsString>, GitError> {
     let exit = repo.call(["config", "-z", "--name-only", "--get-regexp", "^merge\\..*\\.driver$"]).run()?;
     match exit.code {
         Some(0) => Ok(parse_names(&exit.stdout.bytes)
             .into_iter()
-            .filter_map(|name| String::from_utf8(name.as_bytes().to_vec()).ok())
+            .map(|name| OsString::from_vec(name.as_bytes().to_vec()))
             .collect()),
         Some(1) => Ok(Vec::new()),
         _ => Err(failed("config", &exit)),

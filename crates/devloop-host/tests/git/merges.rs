@@ -157,6 +157,30 @@ fn hazard_12_no_merge_driver_of_the_repository_runs() {
     assert_eq!(merge::overlap(&f.repo, &base, &target, &head).unwrap(), [RepoPath::new("src/a.txt")]);
 }
 
+/// A name that is no text is a name.
+#[test]
+fn hazard_12_no_merge_driver_with_a_name_of_other_bytes_runs() {
+    use std::os::unix::ffi::OsStrExt;
+    let f = Fixture::new();
+    let attributes = f.root.join(".gitattributes");
+    std::fs::write(&attributes, b"*.txt merge=ev\xff\n").unwrap();
+    f.git(&["add", "."]);
+    f.git(&["commit", "-qm", "attributes"]);
+    let ran = f.root.join("driver-ran");
+    let driver = format!(": > '{}'; true", ran.display());
+    let mut set = std::process::Command::new("git");
+    set.current_dir(&f.root)
+        .arg("config")
+        .arg(std::ffi::OsStr::from_bytes(b"merge.ev\xff.driver"))
+        .arg(driver);
+    assert!(set.status().unwrap().success());
+    let (_, head) = f.done(D1, "t1", &[("src/a.txt", "theirs\n")]);
+    let target = f.commit_file("src/a.txt", "ours\n");
+    let got = trial(&f.repo, &target, &head).unwrap();
+    assert_eq!(got, Trial::Conflict { paths: vec![RepoPath::new("src/a.txt")] });
+    assert!(!ran.exists());
+}
+
 #[test]
 fn hazard_18_the_review_sees_what_the_branch_adds_and_nothing_of_the_target() {
     let f = Fixture::new();
