@@ -101,6 +101,7 @@ fn attempt(shared: &Shared, wish: &Wish<'_>, cancel: &CancelToken) -> Result<End
         return report(fault(MergeFault::UnknownCommit, detail, Vec::new()));
     };
     if let Some(commit) = probe_published(repo, &name, wish.base, wish.dispatch, wish.head)? {
+        shared.fence()?;
         take_checkout_along(shared, &name, &commit)?;
         return report(Outcome::Merged { commit });
     }

@@ -42,6 +42,7 @@ fn attempt(
     }
     let reverted = match probe(repo, &name, commit, dispatch)? {
         Some(reverted) => {
+            shared.fence()?;
             take_checkout_along(shared, &name, &reverted)?;
             reverted
         }
@@ -107,6 +108,7 @@ fn lay_ready(
         }
     };
     let _pool = locked(&shared.pool);
+    shared.fence()?;
     let pool = shared.worktrees();
     free_branch(shared, &pool, &branch)?;
     pool.retire_branch(&contract.task)?;
