@@ -230,6 +230,18 @@ fn a_confined_child_touches_its_own_folders_and_nothing_else() {
     std::fs::write(place("home/new"), "free").unwrap();
 }
 
+/// A worker has no terminal: what it prints there would reach the operator's, whatever it is.
+#[test]
+fn a_held_child_leads_a_session_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "read -r _ _ _ _ group session _ < /proc/self/stat
+        [ \"$group $session\" = \"$$ $$\" ] || echo \"$$: $group $session\"
+        (: > /dev/tty) 2>/dev/null && echo 'has a terminal'
+        echo end";
+    let exit = spawn(&spec(dir.path(), script)).unwrap().wait(&CancelToken::new());
+    assert_eq!(exit.stdout.text(), "end\n", "{}", exit.stderr.text());
+}
+
 /// What a child does with its limits: at the limit, and one above it.
 #[test]
 fn a_child_keeps_the_limits_and_what_ended_it_is_named() {

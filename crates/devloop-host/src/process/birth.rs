@@ -1,11 +1,11 @@
-//! What a child is given between fork and exec: that it dies with the loop, no core file, and the operator's
-//! limits. The one place of the process runner with unsafe code; it starts nothing itself.
+//! What a child is given between fork and exec: a session of its own, that it dies with the loop, no core
+//! file, and the operator's limits. The one place of the process runner with unsafe code; it starts nothing itself.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, getrlimit, setrlimit, setsid};
 
 /// Seconds of processor time between the signal that says so and the one that nobody survives.
 const CPU_GRACE_SECONDS: u64 = 5;
@@ -57,11 +57,12 @@ impl Limits {
     }
 }
 
-/// Has the child of this command die with the thread that starts it, write no core file, and keep the limits.
-/// That thread must live as long as the child: it is the thread's end that kills.
+/// Has the child of this command begin a session, which has no terminal to write to or read from, die with
+/// the thread that starts it, write no core file, and keep the limits. That thread must live as long as the child: it is the thread's end that kills.
 pub(super) fn prepare(command: &mut Command, limits: Limits) {
     let (parent, rows) = (getpid(), limits.rows());
     let before_exec = move || -> io::Result<()> {
+        setsid()?;
         die_with(parent)?;
         for (resource, limit, grace) in rows {
             if let Some(limit) = limit {

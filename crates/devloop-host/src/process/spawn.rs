@@ -267,7 +267,7 @@ fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Runni
         env.mark(&held.marker);
     }
     let mut command = Command::new(program);
-    command.args(&spec.argv[1..]).current_dir(&spec.cwd).env_clear().envs(env.iter()).process_group(0);
+    command.args(&spec.argv[1..]).current_dir(&spec.cwd).env_clear().envs(env.iter());
     command.stdin(if input { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();
@@ -275,8 +275,9 @@ fn start(spec: &Spec, input: bool, tee: Option<Sender<Vec<u8>>>) -> Result<Runni
         io::ErrorKind::NotFound => SpawnError::NotFound { program: name() },
         _ => SpawnError::Start { program: name(), source },
     };
-    if let Some(held) = &spec.held {
-        birth::prepare(&mut command, held.limits);
+    match &spec.held {
+        Some(held) => birth::prepare(&mut command, held.limits),
+        None => _ = command.process_group(0),
     }
     let (mut child, exited) = match born(command, spec.confine.clone()) {
         Ok((born, exited)) => (born.map_err(failed)?, exited),
