@@ -15,6 +15,9 @@ pub const MARKER_VAR: &str = "DEVLOOP_DISPATCH";
 /// Prefixes that no child inherits, whatever a list allows.
 const DENIED_PREFIXES: [&str; 6] = ["GIT_", "GH_", "GITHUB_", "SSH_", "DEVLOOP_", "GCM_"];
 
+/// Endings of names that carry a key. A check runs code that a model wrote a moment ago, which is given none.
+const KEY_SUFFIXES: [&str; 3] = ["_API_KEY", "_TOKEN", "_ACCESS_KEY"];
+
 /// What a worker may inherit by default; a name that ends in `*` stands for every name with that prefix.
 const WORKER_ALLOWED: [&str; 25] = [
     "PATH",
@@ -55,9 +58,14 @@ impl ChildEnv {
         Self::worker_from(std::env::vars_os(), extra)
     }
 
-    /// For an operator's own check: everything of this process but the denied prefixes, git hardened.
+    /// For an operator's own check: all of this process but the denied prefixes and keys, git hardened.
     pub fn check() -> Self {
-        let mut env = ChildEnv(std::env::vars_os().filter(|(name, _)| !denied(name)).collect());
+        Self::check_from(std::env::vars_os())
+    }
+
+    /// As [`ChildEnv::check`] with the variables given, for tests.
+    pub fn check_from(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let mut env = ChildEnv(vars.into_iter().filter(|(name, _)| !denied(name) && !is_key(name)).collect());
         env.harden_git();
         env
     }
@@ -130,7 +138,9 @@ impl ChildEnv {
     pub fn use_folders(&mut self, folders: &Folders, private_home: bool) -> &mut Self {
         self.set("TMPDIR", &folders.tmp).set("GH_CONFIG_DIR", &folders.gh);
         if private_home {
-            self.set("HOME", &folders.home).remove("XDG_CONFIG_HOME").remove("XDG_CACHE_HOME");
+            // Logins lie below all of them: they follow the home.
+            self.0.retain(|name, _| !name.as_bytes().starts_with(b"XDG_"));
+            self.set("HOME", &folders.home);
         }
         self
     }
@@ -143,6 +153,10 @@ impl ChildEnv {
 
 fn denied(name: &OsStr) -> bool {
     DENIED_PREFIXES.iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
+}
+
+fn is_key(name: &OsStr) -> bool {
+    KEY_SUFFIXES.iter().any(|suffix| name.as_bytes().ends_with(suffix.as_bytes()))
 }
 
 fn matches_name(pattern: &str, name: &OsStr) -> bool {
@@ -202,6 +216,28 @@ mod tests {
         let names: Vec<_> =
             env.iter().map(|(n, _)| n.to_str().unwrap()).filter(|n| !own.contains(n)).collect();
         assert_eq!(names, ["ANTHROPIC_API_KEY", "LC_TIME", "PATH"]);
+    }
+
+    /// What a check runs was written by a model: it gets the operator's settings and none of their keys.
+    #[test]
+    fn a_check_inherits_settings_and_no_key() {
+        let kept = ["CARGO_TARGET_DIR", "DATABASE_URL", "HOME", "PATH", "XDG_CACHE_HOME"];
+        let keys = [
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "DEEPSEEK_API_KEY",
+            "GH_TOKEN",
+            "NPM_TOKEN",
+            "OPENAI_API_KEY",
+        ];
+        let env = ChildEnv::check_from(vars(&[&kept[..], &keys[..]].concat()));
+        let own = ["GCM_INTERACTIVE", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_TERMINAL_PROMPT"];
+        let names: Vec<_> =
+            env.iter().map(|(n, _)| n.to_str().unwrap()).filter(|n| !own.contains(n)).collect();
+        assert_eq!(names, kept);
     }
 
     #[test]
