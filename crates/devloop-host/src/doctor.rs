@@ -21,6 +21,7 @@ use crate::git::{Git, Repo};
 use crate::process::confine;
 use crate::session::Session;
 use crate::settings;
+use crate::store::ledger::Ledger;
 use crate::store::wire_format::WireLines;
 use crate::store::{Armed, Disk, Identity, Locks, UserFolder, history, layout};
 
@@ -117,6 +118,7 @@ pub fn examine(root: &Path, user: Option<&UserFolder>) -> Vec<Finding> {
     let config = look_at_config(&armed, user, &mut found);
     let state = look_at_state(&armed, config.as_ref(), &mut found);
     look_at_owner(&armed, user, &mut found);
+    look_at_ledger(user, &mut found);
     leftovers::look(&repo, &armed, state.as_deref(), &mut found);
     found
 }
@@ -317,6 +319,15 @@ fn look_at_state(
             found.push(finding);
             None
         }
+    }
+}
+
+/// What cannot be read of the ledger is missing from the sums that caps are compared with.
+fn look_at_ledger(user: Option<&UserFolder>, found: &mut Vec<Finding>) {
+    let Some(user) = user else { return };
+    match Ledger::look(user, &Disk::default()) {
+        Ok(ledger) => found.extend(ledger.doubt().map(|text| Finding::problem("ledger", text))),
+        Err(error) => found.push(Finding::from_error("ledger", &error.into()).at(user.ledger())),
     }
 }
 

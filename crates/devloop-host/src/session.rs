@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// Adds remarks for the operator, told with the next beat.
-    pub fn note(&mut self, remarks: Vec<String>) {
+    pub fn note(&mut self, remarks: impl IntoIterator<Item = String>) {
         self.notes.extend(remarks);
     }
 

@@ -149,8 +149,7 @@ impl Supervisor {
         let me = owner.locks().me();
         let observer = Observer { armed: &armed, disk: &disk, repo: &repo, clock: &*clock, me };
         session.set_present(observer.present()?);
-        session.note(remarks);
-        session.note(backend::problems(&config, &Surroundings::of_process()));
+        session.note(remarks.into_iter().chain(backend::problems(&config, &Surroundings::of_process())));
         take_over(&owner, &disk, &mut session, acts(&config))?;
         let fence = Arc::clone(&owner);
         let setting = Setting {
@@ -179,6 +178,7 @@ impl Supervisor {
         let watch = Watch::start(&armed, options.wake);
         // A ledger that cannot be read is named where it is needed; here nothing is known then.
         let ledger = Ledger::look(owner.locks().user(), &disk);
+        session.note(ledger.as_ref().ok().and_then(Ledger::doubt));
         let history = ledger.map(|ledger| cost::history(armed.root(), &session.state(), &ledger));
         Ok(Supervisor {
             armed,

@@ -162,6 +162,23 @@ fn files_that_are_no_recording_are_refused_with_a_sentence() {
     assert!(ran.out.contains("no difference"), "{}", ran.out);
 }
 
+/// What is missing from the ledger is missing from the sums that the caps are compared with.
+#[test]
+fn lines_of_the_ledger_that_cannot_be_read_are_told_by_doctor_and_at_the_start() {
+    let bench = Bench::new();
+    let root = bench.recorded("r");
+    let ledger = bench.path("dsh/devloop/ledger.jsonl");
+    let told = "ledger.jsonl that cannot be read: 1; they are left out of every sum";
+    let found = bench.verb("doctor", &root);
+    assert!(found.code == 0 && !found.out.contains("ledger.jsonl"), "{found:?}");
+    fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+    fs::write(&ledger, "\u{7f}ELF\n").unwrap();
+    let found = bench.verb("doctor", &root);
+    assert!(found.code == 1 && found.out.contains(told), "{found:?}");
+    let ran = bench.verb("tick", &root);
+    assert!(format!("{}{}", ran.out, ran.err).contains(told), "{ran:?}");
+}
+
 #[test]
 fn doctor_names_what_belongs_to_nobody_and_what_is_missing() {
     let bench = Bench::new();
@@ -189,4 +206,7 @@ fn doctor_names_what_belongs_to_nobody_and_what_is_missing() {
         assert!(found.out.contains(part), "no {part:?} in {}", found.out);
     }
     assert_eq!(everything(&root), before, "doctor changes nothing");
+    let ran = bench.verb("tick", &root);
+    let told = "starts `no-such-worker`, which is not on the search path";
+    assert!(format!("{}{}", ran.out, ran.err).contains(told), "the start says it too: {ran:?}");
 }

@@ -128,9 +128,21 @@ impl Ledger {
         Ok(Ledger { disk: disk.clone(), user, entries, skipped, file_len, valid_len })
     }
 
-    /// Lines that could not be read; above zero the sums may be too low, and `doctor` says so.
+    /// Lines that could not be read; above zero the sums may be too low, see [`Ledger::doubt`].
     pub fn skipped(&self) -> usize {
         self.skipped
+    }
+
+    /// Why the sums may be too low, in a sentence for whoever looks at a project or starts its loop.
+    pub fn doubt(&self) -> Option<String> {
+        (self.skipped > 0).then(|| {
+            format!(
+                "lines of {} that cannot be read: {}; they are left out of every sum, so more may have been \
+                 spent than is told and compared with the caps",
+                self.user.ledger().display(),
+                self.skipped
+            )
+        })
     }
 
     /// The newest entry of every key.
