@@ -48,6 +48,11 @@ export function apply(ctx, config) {
     }
   })
 
-  const guard = (call) => (denied.has(call.name) ? `${call.name} is not available in this run` : undefined)
+  const guard = (call) => {
+    if (denied.has(call.name)) return `${call.name} is not available in this run`
+    return call.arguments?.run_in_background
+      ? 'nothing may stay behind in the background of this run'
+      : undefined
+  }
   ctx.effect(() => ctx.tools.guard(guard))
 }

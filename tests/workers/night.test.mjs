@@ -30,13 +30,26 @@ async function bench(t, answer, routes = ROUTES) {
   return made
 }
 
+/** What the target holds beside these paths. */
+async function made(night, beside) {
+  const { stdout } = await night.git('ls-tree', '-r', '--name-only', 'work')
+  return stdout.trim().split('\n').filter((path) => !beside.includes(path)).sort()
+}
+
+/** The calls that a setting of the worktree got into. */
+function whoHeard(night) {
+  const heard = night.server.calls.filter((call) => JSON.stringify(call.body).includes('BAIT'))
+  return heard.map((call) => `${call.dialect} ${roleOf(call)}`)
+}
+
 test('codex plans, DSH works, claude reviews, and the target holds it all', options, async (t) => {
   const night = await bench(t, honest)
+  const bait = await night.bait()
   const { code, output } = await night.loop().ended
   const status = await night.status()
   assert.equal(status.phase, 'complete', `${code} ${output}\n${JSON.stringify(status, null, 1)}`)
-  const { stdout } = await night.git('ls-tree', '-r', '--name-only', 'work')
-  assert.deepEqual(stdout.trim().split('\n').sort(), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
+  assert.deepEqual(await made(night, bait), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
+  assert.deepEqual(whoHeard(night), [])
   const who = (dialect) => night.server.calls.filter((call) => call.dialect === dialect && !call.side)
   assert.ok(who('responses').every((call) => roleOf(call) === 'plan'))
   assert.ok(who('anthropic').every((call) => roleOf(call) === 'review'))
@@ -66,11 +79,12 @@ test('DSH plans, works and reviews, and every token of it is counted', options, 
   const judge = route('deepseek-pro')
   const routes = { plannerRoute: judge, reviewerRoute: judge, routing: tiers }
   const night = await bench(t, honest, routes)
+  const bait = await night.bait()
   const { code, output } = await night.loop().ended
   const status = await night.status()
   assert.equal(status.phase, 'complete', `${code} ${output}\n${JSON.stringify(status, null, 1)}`)
-  const { stdout } = await night.git('ls-tree', '-r', '--name-only', 'work')
-  assert.deepEqual(stdout.trim().split('\n').sort(), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
+  assert.deepEqual(await made(night, bait), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
+  assert.deepEqual(whoHeard(night), [])
   const asked = night.server.calls.map((call) => `${roleOf(call)} ${call.model}`).sort()
   const [plan, review, work] = ['plan deepseek-pro', 'review deepseek-pro', 'work deepseek-flash']
   assert.deepEqual(asked, [plan, review, review, work, work, work, work])
@@ -183,7 +197,7 @@ test('claude dies with the loop that started it, and the next one finishes', opt
   const { output } = await night.loop().ended
   const status = await night.status()
   assert.equal(status.phase, 'complete', `${output}\n${JSON.stringify(status, null, 1)}`)
-  assert.deepEqual(night.workers(), [])
+  assert.deepEqual([night.workers(), night.leftovers()], [[], []])
   const { stdout } = await night.git('worktree', 'list', '--porcelain')
   assert.equal(stdout.match(/^worktree /gm).length, 1)
   const said = readFileSync(join(night.root, 'hello/said.txt'), 'utf8')

@@ -3,7 +3,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join, resolve } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
@@ -117,6 +117,23 @@ export class Bench {
     const config = JSON.parse(readFileSync(path, 'utf8'))
     edit(config)
     writeFileSync(path, JSON.stringify(config, null, 1))
+  }
+
+  /** Commits settings that a worktree may bring along, none of which may reach a model; their paths. */
+  async bait() {
+    const files = {
+      'AGENTS.md': 'BAIT of the instructions\n',
+      'CLAUDE.md': 'BAIT of the instructions\n',
+      '.dsh/skills/bait/SKILL.md': '---\nname: bait\ndescription: BAIT of a skill\n---\nBAIT\n',
+      '.agents/skills/bait/SKILL.md': '---\nname: bait2\ndescription: BAIT of a skill\n---\nBAIT\n',
+    }
+    for (const [path, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(this.root, path)), { recursive: true })
+      writeFileSync(join(this.root, path), text)
+    }
+    await this.git('add', ...Object.keys(files))
+    await this.git('commit', '-qm', 'Settings')
+    return Object.keys(files)
   }
 
   /** Starts the loop; `ended` is its exit code and output. */

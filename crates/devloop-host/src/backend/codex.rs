@@ -27,6 +27,9 @@ pub(super) const ADAPTER: Adapter = Adapter {
         Words(When::Always, &["-c", "shell_environment_policy.ignore_default_excludes=false"]),
         // Its own folder for temporary files stays open to it, everybody's does not.
         Words(When::Always, &["-c", "sandbox_workspace_write.exclude_slash_tmp=true"]),
+        // Instructions and skills of the worktree: a reviewer would be told by the change what to say of it.
+        Words(When::Always, &["-c", "project_doc_max_bytes=0"]),
+        Words(When::Always, &["-c", "skills.include_instructions=false"]),
         Words(When::Always, &["{args}"]),
         Words(When::Always, &["--", "-"]),
     ],

@@ -74,12 +74,14 @@ fn lay_out(layout: &Layout<'_>) -> Result<(), String> {
     }
     let denied: Vec<&str> = DENIED.iter().chain(WRITERS.iter().filter(|_| layout.reads)).copied().collect();
     let reporter = json!({ "out": places.report, "deny": denied, "maxOutputTokens": layout.max_tokens });
-    let mut rows = vec![
-        json!({ "id": "session-title-llm", "disabled": true }),
+    // Instructions and skills of the worktree: a reviewer would be told by the change what to say of it.
+    let unheard = ["session-title-llm", "agent-instructions", "skill-filesystem", "tool-skill"];
+    let mut rows: Vec<_> = unheard.iter().map(|id| json!({ "id": id, "disabled": true })).collect();
+    rows.extend([
         json!({ "id": "session-persistence-jsonl",
                 "config": { "root": places.config.join("sessions"), "compression": "none" } }),
         json!({ "insert": [{ "id": "devloop-usage-reporter", "name": places.plugin, "config": reporter }] }),
-    ];
+    ]);
     if let Some(model) = layout.model {
         let config = json!({ "provider": provider, "model": model });
         rows.push(json!({ "id": "agent-default-model", "config": config }));
