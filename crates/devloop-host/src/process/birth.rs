@@ -1,5 +1,6 @@
 //! What a child is given between fork and exec: a session of its own, that it dies with the loop, no core
-//! file, and the operator's limits. The one place of the process runner with unsafe code; it starts nothing itself.
+//! file, and the operator's limits. The one place of the process runner with unsafe code; it starts nothing
+//! itself.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -58,7 +59,8 @@ impl Limits {
 }
 
 /// Has the child of this command begin a session, which has no terminal to write to or read from, die with
-/// the thread that starts it, write no core file, and keep the limits. That thread must live as long as the child: it is the thread's end that kills.
+/// the thread that starts it, write no core file, and keep the limits. That thread must live as long as the
+/// child: it is the thread's end that kills.
 pub(super) fn prepare(command: &mut Command, limits: Limits) {
     let (parent, rows) = (getpid(), limits.rows());
     let before_exec = move || -> io::Result<()> {
