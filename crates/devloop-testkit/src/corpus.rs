@@ -301,7 +301,7 @@ fn refused_documents() -> Vec<Recording> {
 /// # Panics
 /// When the core contradicts itself.
 pub fn recordings(traces: &Path) -> std::io::Result<Vec<Recording>> {
-    let mut all: Vec<Recording> = (0..24).map(|seed| random_run(seed, 50, false)).collect();
+    let mut all: Vec<Recording> = (0..48).map(|seed| random_run(seed, 50, false)).collect();
     all.extend((1_000..1_012).map(|seed| random_run(seed, 50, true)));
     all.extend(golden_runs(traces)?);
     all.push(refused_inputs());
