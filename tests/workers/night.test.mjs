@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 
 import { startModelServer } from '../fakes/model-server.mjs'
-import { honest, roleOf } from './lib/answers.mjs'
+import { honest, roleOf, work } from './lib/answers.mjs'
 import { Bench, howToRun, install } from './lib/bench.mjs'
 
 const clis = await install()
@@ -91,6 +91,23 @@ test('DSH plans, works and reviews, and every token of it is counted', options, 
   const settled = night.events().filter((event) => event.usage_settled).map((event) => event.usage_settled)
   const spent = settled.map((event) => `${event.certainty} ${event.amount}`).sort()
   assert.deepEqual(spent, ['priced 1180', 'priced 1180', 'priced 1180', 'priced 2360', 'priced 2360'])
+  assert.deepEqual([night.workers(), night.leftovers()], [[], []])
+})
+
+test('nothing of a DSH worker stays behind in the background', options, async (t) => {
+  const denied = 'nothing may stay behind in the background of this run'
+  const input = { command: 'touch stayed', description: 'stay', run_in_background: true }
+  const answer = (call) => {
+    if (call.side || roleOf(call) !== 'work') return honest(call)
+    if (call.turns === 0) return { tools: [{ name: 'bash', input }] }
+    return work({ ...call, turns: call.turns - 1 })
+  }
+  const night = await bench(t, answer)
+  const { code, output } = await night.loop().ended
+  const status = await night.status()
+  assert.equal(status.phase, 'complete', `${code} ${output}\n${JSON.stringify(status, null, 1)}`)
+  assert.ok(night.server.calls.some((call) => JSON.stringify(call.body).includes(denied)))
+  assert.deepEqual(await made(night, []), ['README.md', 'goodbye/said.txt', 'hello/said.txt'])
   assert.deepEqual([night.workers(), night.leftovers()], [[], []])
 })
 
