@@ -244,10 +244,12 @@ mod tests {
     fn folders_move_home_only_when_asked() {
         let dir = tempfile::tempdir().unwrap();
         let folders = Folders::create(dir.path()).unwrap();
-        let mut env = ChildEnv::worker_from(vars(&["HOME"]), &[]);
+        let theirs = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"];
+        let mut env = ChildEnv::worker_from(vars(&theirs), &[]);
         env.use_folders(&folders, false);
-        assert_eq!(env.get("HOME"), Some(OsStr::new("x")));
+        assert!(theirs.iter().all(|name| env.get(name) == Some(OsStr::new("x"))));
         env.use_folders(&folders, true);
+        assert!(theirs[1..].iter().all(|name| env.get(name).is_none()), "they are of the other home");
         assert_eq!(env.get("HOME"), Some(folders.home.as_os_str()));
         assert_eq!(env.get("TMPDIR"), Some(folders.tmp.as_os_str()));
     }
