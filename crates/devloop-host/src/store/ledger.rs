@@ -128,11 +128,6 @@ impl Ledger {
         Ok(Ledger { disk: disk.clone(), user, entries, skipped, file_len, valid_len })
     }
 
-    /// Lines that could not be read; above zero the sums may be too low, see [`Ledger::doubt`].
-    pub fn skipped(&self) -> usize {
-        self.skipped
-    }
-
     /// Why the sums may be too low, in a sentence for whoever looks at a project or starts its loop.
     pub fn doubt(&self) -> Option<String> {
         (self.skipped > 0).then(|| {
