@@ -291,7 +291,7 @@ mod tests {
     fn every_circuit_has_one_row() {
         for (i, row) in TABLE.iter().enumerate() {
             assert_eq!(row.circuit.row().key, row.key);
-            assert!(TABLE.iter().skip(i + 1).all(|r| r.circuit != row.circuit && r.key != row.key));
+            assert!(TABLE[i + 1..].iter().all(|r| r.circuit != row.circuit && r.key != row.key));
         }
         assert_eq!(TABLE.len(), 21);
     }

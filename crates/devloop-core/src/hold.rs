@@ -396,7 +396,7 @@ mod tests {
         for (i, kind) in HoldKind::ALL.iter().enumerate() {
             assert!(kind.answers().contains(&Answer::Stop), "{kind}");
             assert!(kind.answers().len() >= 2, "{kind} offers nothing but stop");
-            assert!(HoldKind::ALL.iter().skip(i + 1).all(|other| other.key() != kind.key()), "{kind}");
+            assert!(HoldKind::ALL[i + 1..].iter().all(|other| other.key() != kind.key()), "{kind}");
         }
     }
 

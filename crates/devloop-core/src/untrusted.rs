@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn what_stands_in_the_way_of_a_state_has_a_name_and_a_next_step() {
         for (i, reason) in Untrusted::ALL.iter().enumerate() {
-            assert!(Untrusted::ALL.iter().skip(i + 1).all(|other| other.key() != reason.key()));
+            assert!(Untrusted::ALL[i + 1..].iter().all(|other| other.key() != reason.key()));
             assert!(reason.question().ends_with('?'), "{reason:?}");
             let steps = reason.by_hand("/p", "/p/.devloop/STATE.json");
             assert!(steps[0].ends_with("devloop doctor /p") && steps.len() > 1, "{steps:?}");
